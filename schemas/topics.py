@@ -1,0 +1,90 @@
+"""The topics: their names, their settings, and which partition a run belongs to."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+from aiokafka.partitioner import murmur2
+
+DAY_MS = 24 * 60 * 60 * 1000
+
+#: Room above `max_event_bytes` for a record's key, headers and framing.
+RECORD_OVERHEAD_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TopicSpec:
+    """A topic as `topics create` makes it: name, partitions and broker-side settings."""
+
+    name: str
+    partitions: int
+    config: dict[str, str]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Topics:
+    """The names of all topics under one prefix (`prefix="eu."` gives `eu.agent.tool-calls.v1`)."""
+
+    prefix: str = ""
+
+    @property
+    def tool_calls(self) -> str:
+        """Tool calls and run ends, written by gateways."""
+        return f"{self.prefix}agent.tool-calls.v1"
+
+    @property
+    def compactions(self) -> str:
+        """Context compactions, written by gateways."""
+        return f"{self.prefix}agent.compactions.v1"
+
+    @property
+    def decisions(self) -> str:
+        """Decisions, written by workers."""
+        return f"{self.prefix}agent.decisions.v1"
+
+    @property
+    def policies(self) -> str:
+        """Policies by agent id (`*` for the default), written by operators."""
+        return f"{self.prefix}agent.policies.v1"
+
+    @property
+    def inputs(self) -> tuple[str, str]:
+        """The two topics that workers read events from."""
+        return self.tool_calls, self.compactions
+
+    @staticmethod
+    def dead_letters(topic: str) -> str:
+        """Return the dead-letter topic of an input topic."""
+        return f"{topic}.dlq"
+
+    def specs(
+        self,
+        *,
+        partitions: int,
+        max_event_bytes: int,
+        replication_factor: int = 1,
+        input_retention_ms: int = 7 * DAY_MS,
+    ) -> Iterator[TopicSpec]:
+        """Yield every topic with explicit settings.
+
+        Decisions and dead letters are kept four times as long as inputs: people come back to them later. The policies topic
+        has one partition because each worker reads all of it. `min.insync.replicas` follows the replication factor: two of
+        three, else one.
+        """
+        size = {"max.message.bytes": str(max_event_bytes + RECORD_OVERHEAD_BYTES)}
+        safe = {"min.insync.replicas": "2" if replication_factor >= 3 else "1"}
+        expiring = {**size, **safe, "cleanup.policy": "delete", "retention.ms": str(input_retention_ms)}
+        lasting = {**expiring, "retention.ms": str(4 * input_retention_ms)}
+        compacted = {**size, **safe, "cleanup.policy": "compact", "retention.ms": "-1"}
+        for name in self.inputs:
+            yield TopicSpec(name=name, partitions=partitions, config=expiring)
+        yield TopicSpec(name=self.decisions, partitions=partitions, config=lasting)
+        for name in self.inputs:
+            yield TopicSpec(name=self.dead_letters(name), partitions=partitions, config=lasting)
+        yield TopicSpec(name=self.policies, partitions=1, config=compacted)
+
+
+@lru_cache(maxsize=65536)
+def partition_of(run_id: str, partitions: int) -> int:
+    """Return the partition of a run: murmur2 of its UTF-8 key, as the Java client, aiokafka and Faust compute it."""
+    return int((murmur2(run_id.encode()) & 0x7FFFFFFF) % partitions)

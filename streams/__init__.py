@@ -1,0 +1,1 @@
+"""The processor, and everything that talks to the topics."""
