@@ -1,0 +1,21 @@
+"""Batch delivery for Faust: slices of a partition as one event, offsets that move over done batches only."""
+
+from streams.transport.app_settings import batch_app_settings
+from streams.transport.batch import Batch, Record, StaleBatch
+from streams.transport.producer import ProducerRecord, RecordTooLargeError, SendError, Written, send_batches
+from streams.transport.table import BatchTable
+from streams.transport.topic import BatchTopic
+
+__all__ = [
+    "Batch",
+    "BatchTable",
+    "BatchTopic",
+    "ProducerRecord",
+    "Record",
+    "RecordTooLargeError",
+    "SendError",
+    "StaleBatch",
+    "Written",
+    "batch_app_settings",
+    "send_batches",
+]

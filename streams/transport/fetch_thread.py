@@ -1,0 +1,98 @@
+"""The thread that talks to the broker for the consumer: fetches, heartbeats, commits."""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+from aiokafka import TopicPartition, errors
+from aiokafka.protocol.fetch import FetchRequest
+from aiokafka.structs import OffsetAndMetadata
+from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread
+from faust.types import TP
+
+from streams.transport import lease
+
+if TYPE_CHECKING:
+    from streams.transport.consumer import Consumer
+
+#: Milliseconds a fetch may wait for data at the broker. Faust asks for 1500; aiokafka keeps one fetch in flight per
+#: broker, so a fetch that waits on idle partitions holds up the busy ones all that time.
+FETCH_MAX_WAIT_MS = 100
+
+#: Bytes to read per partition when only its high watermark is wanted (a broker sends at least one batch whatever the
+#: limit).
+_PEEK_BYTES = 1
+
+_PEEK_ATTEMPTS = 5
+_PEEK_BACKOFF = 0.2
+
+#: The consumer id that clients send (brokers that replicate send their own).
+_CLIENT_REPLICA = -1
+
+
+class FetchThread(AIOKafkaConsumerThread):
+    """Faust's consumer thread with a lease on the membership and prompt fetches."""
+
+    def _create_worker_consumer(self, transport: Any) -> Any:
+        consumer = super()._create_worker_consumer(transport)
+        consumer._fetch_max_wait_ms = FETCH_MAX_WAIT_MS
+        return consumer
+
+    async def on_start(self) -> None:
+        """Start the client; watch its heartbeats from the first one on (it joins the group only when it subscribes)."""
+        await super().on_start()
+        if not self.app.client_only:
+            lease.watch(self._ensure_consumer()._coordinator, cast("Consumer", self.consumer).lease)
+
+    async def _commit(self, offsets: Mapping[TP, int]) -> bool:
+        """Commit; False when the group has moved on, in which case the offsets are somebody else's business.
+
+        In place of Faust's, which stops the whole worker when a commit meets a rebalance in an unforeseen way.
+        """
+        assigned = self.assignment()
+        kept = {
+            TopicPartition(tp.topic, tp.partition): OffsetAndMetadata(offset, "")
+            for tp, offset in offsets.items()
+            if tp in assigned
+        }
+        try:
+            await self._ensure_consumer().commit(kept)
+        except (errors.CommitFailedError, errors.IllegalStateError) as error:
+            self.log.info("Offsets not committed: %s", error)
+            return False
+        except errors.KafkaError as error:
+            self.log.exception("Offsets cannot be committed")
+            await self.crash(error)
+            return False
+        return True
+
+    async def _highwaters(self, partitions: Iterable[TP]) -> Mapping[TP, int]:
+        """Return the end of each partition, as a fetch reports it.
+
+        Tansu 0.6 answers ListOffsets with the first offset of the last batch, so that a recovery would stop short of
+        its end. The high watermark in a fetch response is right there as on Apache Kafka (where both agree), so it is
+        always asked for.
+        """
+        ends = dict(await super()._highwaters(list(partitions)))
+        for attempt in range(_PEEK_ATTEMPTS):
+            try:
+                return {tp: max(end, await self._peek(tp, end)) if end else end for tp, end in ends.items()}
+            except errors.KafkaError:
+                if attempt == _PEEK_ATTEMPTS - 1:
+                    raise
+                await asyncio.sleep(_PEEK_BACKOFF)
+        raise AssertionError("unreachable: the last attempt returns or raises")
+
+    async def _peek(self, tp: TP, end: int) -> int:
+        """Fetch from just before `end` and return the high watermark; `end` when the broker has nothing there."""
+        client = self._ensure_consumer()._client
+        leader = client.cluster.leader_for_partition(TopicPartition(tp.topic, tp.partition))
+        if leader is None or leader == -1:
+            raise errors.LeaderNotAvailableError(f"{tp.topic}[{tp.partition}]")
+        request = FetchRequest(FETCH_MAX_WAIT_MS, 1, _PEEK_BYTES, 0, [(tp.topic, [(tp.partition, end - 1, _PEEK_BYTES)])])
+        response = await client.send(leader, request)
+        for _, answers in response.topics:
+            for _, error_code, high_watermark, *_ in answers:
+                if error_code == errors.NoError.errno:
+                    return int(high_watermark)
+        return end
