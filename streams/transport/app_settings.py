@@ -44,6 +44,8 @@ def batch_app_settings(
         "broker_rebalance_timeout": max(30.0, session_timeout),
         # Faust insists that it is not shorter than the session.
         "broker_request_timeout": max(30.0, session_timeout),
+        # A worker whose agent is stuck on full batches that long gives its partitions to others (Kafka's own default).
+        "broker_max_poll_interval": 300.0,
         "broker_commit_interval": commit_interval,
         "broker_commit_every": None,
         "broker_max_poll_records": 20_000,

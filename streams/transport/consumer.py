@@ -44,6 +44,8 @@ class Consumer(driver.Consumer):
     without a commit go back to their first delivered offset in a seek.
     """
 
+    _thread: FetchThread
+
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.lease = Lease(session_timeout=self.app.conf.broker_session_timeout)
@@ -169,10 +171,10 @@ class Consumer(driver.Consumer):
             self._next_offsets.pop(tp, None)
         self._room.set()
 
-    async def on_partitions_assigned(self, assigned: set[TP], generation_id: int = 0) -> None:
-        """Find out which topics want batches, then go on as Faust does."""
+    async def subscribe(self, topics: Iterable[str]) -> None:
+        """Subscribe; find out which topics want batches, and refuse those that are also read one by one."""
         self._batch_topics = self._find_batch_topics()
-        await super().on_partitions_assigned(assigned, generation_id)
+        await super().subscribe(topics)
 
     def _find_batch_topics(self) -> dict[str, BatchTopic]:
         batched: dict[str, BatchTopic] = {}
@@ -263,6 +265,7 @@ class Consumer(driver.Consumer):
         if not self.lease.held:
             active = frozenset(tp for tp in active if tp.topic not in self._batch_topics)
         if not active:
+            self._thread.note_activity()
             return IDLE
         generation = self.app.consumer_generation_id
         fetched = await self._getmany(set(active), FETCH_TIMEOUT)

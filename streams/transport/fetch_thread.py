@@ -1,6 +1,7 @@
 """The thread that talks to the broker for the consumer: fetches, heartbeats, commits."""
 
 import asyncio
+import time
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
@@ -42,7 +43,17 @@ class FetchThread(AIOKafkaConsumerThread):
         """Start the client; watch its heartbeats from the first one on (it joins the group only when it subscribes)."""
         await super().on_start()
         if not self.app.client_only:
-            lease.watch(self._ensure_consumer()._coordinator, cast("Consumer", self.consumer).lease)
+            coordinator = self._ensure_consumer()._coordinator
+            lease.watch(coordinator, cast("Consumer", self.consumer).lease)
+            _leave_from_generation_zero_too(coordinator)
+
+    def note_activity(self) -> None:
+        """Tell the client that the worker lives although it fetches nothing; may be called from another thread.
+
+        A worker without partitions has nothing to fetch from; it would leave the group after `broker_max_poll_interval`
+        and not come back.
+        """
+        self._ensure_consumer()._subscription._last_fetch_ended = time.monotonic()
 
     async def _commit(self, offsets: Mapping[TP, int]) -> bool:
         """Commit; False when the group has moved on, in which case the offsets are somebody else's business.
@@ -96,3 +107,19 @@ class FetchThread(AIOKafkaConsumerThread):
                 if error_code == errors.NoError.errno:
                     return int(high_watermark)
         return end
+
+
+def _leave_from_generation_zero_too(coordinator: Any) -> None:
+    """Have the client say goodbye in the first generation of a Tansu group as well.
+
+    Tansu counts generations from 0, Apache Kafka from 1, and aiokafka takes 0 for "not a member": it would go without a
+    word, and the next worker would wait for the session to end.
+    """
+    leave = coordinator._maybe_leave_group
+
+    async def leave_whatever_the_number() -> None:
+        if coordinator.generation == 0:
+            coordinator.generation = 1  # not part of the request, and reset right after it
+        await leave()
+
+    coordinator._maybe_leave_group = leave_whatever_the_number
