@@ -1,6 +1,7 @@
 """The brokers that tests run against, and factories for what they keep there."""
 
 import asyncio
+import os
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -24,10 +25,18 @@ class BrokerTraits:
     idempotent_producer: bool
 
 
-@pytest.fixture(scope="session", params=["embedded"])
+#: Address of an Apache Kafka to run the tests against in place of the embedded broker.
+EXTERNAL = "LOOPWARDEN_TEST_BROKER"
+
+
+@pytest.fixture(scope="session", params=["external" if EXTERNAL in os.environ else "embedded"])
 def broker_traits(request: pytest.FixtureRequest) -> Iterator[BrokerTraits]:
     """One running broker of each kind (another kind is another parameter and another branch here)."""
-    assert request.param == "embedded"
+    if request.param == "external":
+        yield BrokerTraits(
+            bootstrap_servers=os.environ[EXTERNAL], session_timeout=6.0, heartbeat_interval=1.0, idempotent_producer=True
+        )
+        return
     with EmbeddedBroker() as running:
         yield BrokerTraits(
             bootstrap_servers=running.bootstrap_servers,
@@ -47,7 +56,11 @@ def broker(broker_traits: BrokerTraits) -> str:
 @pytest.fixture
 def unique_name() -> Callable[[str], str]:
     """Make a name that no other test has: `unique_name("topic")`."""
-    return lambda stem="test": f"{stem}-{uuid.uuid4().hex[:12]}"
+
+    def name(stem: str = "test") -> str:
+        return f"{stem}-{uuid.uuid4().hex[:12]}"
+
+    return name
 
 
 @pytest.fixture

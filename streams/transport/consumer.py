@@ -169,6 +169,9 @@ class Consumer(driver.Consumer):
             self._progress.take_back(tp)
             self._first_offsets.pop(tp, None)
             self._next_offsets.pop(tp, None)
+        # Faust seeks after the rebalance, which tells the agents; but not when nothing is assigned, and they must forget
+        # all the same.
+        self._must_start_over = True
         self._room.set()
 
     async def subscribe(self, topics: Iterable[str]) -> None:
@@ -221,7 +224,8 @@ class Consumer(driver.Consumer):
         for tp in partitions:
             self._acked[tp].clear()
             self._acked_index[tp].clear()
-        await super().perform_seek()
+        if self.assignment():
+            await super().perform_seek()
         for tp in partitions:
             start = self._committed_offset[tp] or self._first_offsets.get(tp)
             if not self._committed_offset[tp] and start is not None:
