@@ -48,7 +48,8 @@ def batch_app_settings(
         "broker_max_poll_interval": 300.0,
         "broker_commit_interval": commit_interval,
         "broker_commit_every": None,
-        "broker_max_poll_records": 20_000,
+        # The most that a partition with a backlog puts before the others at a time; larger is not measurably faster.
+        "broker_max_poll_records": 10_000,
         "consumer_max_fetch_size": 4 * 1024 * 1024,
         # A topic or changelog partition without a position is read from its start: anything else loses records.
         "consumer_auto_offset_reset": "earliest",
