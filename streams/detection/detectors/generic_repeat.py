@@ -1,0 +1,43 @@
+"""The same call again and again."""
+
+from schemas.policy import EffectivePolicy
+from streams.detection.history import Call, History, Signature
+from streams.detection.verdict import Verdict, signature_key_text
+
+NAME = "generic_repeat"
+
+
+def judge(history: History, signature: Signature, policy: EffectivePolicy) -> Verdict | None:  # noqa: ARG001 - one shape for all
+    """Critical from `criticalThreshold` equal outcomes in a row; a warning from `warningThreshold` calls in the history.
+
+    The warning does not look at outcomes. Polls are left to `known_poll_no_progress`, whether it is on or not.
+    """
+    if signature.poll:
+        return None
+    tool = signature.key.tool
+    newest = signature.newest_with_outcome
+    if signature.streak >= policy.critical_threshold and newest is not None and newest.outcome is not None:
+        return Verdict(
+            detector=NAME,
+            level="critical",
+            count=signature.streak,
+            warning_key=f"call:{signature_key_text(*signature.key, newest.outcome.digest)}",
+            message=f"{tool} has been called {signature.streak} times with the same arguments and the same outcome, "
+            "so this call is refused: try something else, or report that it does not work.",
+            evidence=signature.streak_calls,
+        )
+    if signature.count < policy.warning_threshold:
+        return None
+    return Verdict(
+        detector=NAME,
+        level="warning",
+        count=signature.count,
+        warning_key=f"call:{signature_key_text(*signature.key)}",
+        message=f"{tool} has been called {signature.count} times with the same arguments: "
+        "if it no longer brings anything new, try something else.",
+        evidence=lambda: _newest_first(signature),
+    )
+
+
+def _newest_first(signature: Signature) -> list[Call]:
+    return signature.calls[::-1]

@@ -1,0 +1,23 @@
+"""Any call that has not made progress for so long that no single rule needs to explain it."""
+
+from schemas.policy import EffectivePolicy
+from streams.detection.history import History, Signature
+from streams.detection.verdict import Verdict, signature_key_text
+
+NAME = "global_circuit_breaker"
+
+
+def judge(history: History, signature: Signature, policy: EffectivePolicy) -> Verdict | None:  # noqa: ARG001 - one shape for all
+    """Critical from `globalCircuitBreakerThreshold` equal outcomes in a row; polls included, and not to be switched off."""
+    newest = signature.newest_with_outcome
+    if signature.streak < policy.global_circuit_breaker_threshold or newest is None or newest.outcome is None:
+        return None
+    return Verdict(
+        detector=NAME,
+        level="critical",
+        count=signature.streak,
+        warning_key=f"breaker:{signature_key_text(*signature.key, newest.outcome.digest)}",
+        message=f"The last {signature.streak} calls of {signature.key.tool} with these arguments all had the same outcome, "
+        "so further ones are refused: work on something else, or report what is missing.",
+        evidence=signature.streak_calls,
+    )

@@ -1,0 +1,35 @@
+"""What a detector says about a pending call."""
+
+from collections.abc import Callable, Iterable
+from typing import Literal, NamedTuple
+
+from streams.detection.history import Call
+
+Level = Literal["warning", "critical"]
+
+
+class Verdict(NamedTuple):
+    """One detector's finding about the next call with a given signature.
+
+    `warning_key` says which warnings count as the same one; `evidence` yields the calls that the verdict rests on, and is only
+    asked for when a decision is published.
+    """
+
+    detector: str
+    level: Level
+    count: int
+    warning_key: str
+    message: str
+    evidence: Callable[[], Iterable[Call]]
+    paired_tool: str | None = None
+
+    @property
+    def critical(self) -> bool:
+        """Whether the call is to be refused."""
+        return self.level == "critical"
+
+
+def signature_key_text(tool: str, args_hash: bytes, outcome: bytes | None = None) -> str:
+    """Return the part of a warning key that names a signature, and an outcome where it matters."""
+    text = f"{tool}:{args_hash.hex()}"
+    return text if outcome is None else f"{text}:{outcome.hex()}"
