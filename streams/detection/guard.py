@@ -7,6 +7,7 @@ Compactions travel on a topic of their own, so they may be read before or after 
 their sequence: one that is ahead of the tool calls waits, one that comes late is applied to the outcomes after its place.
 """
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from streams.detection.history import Call, SignatureKey
@@ -27,7 +28,8 @@ class Observation(NamedTuple):
     digest: bytes
 
 
-class Abort(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Abort:
     """The guard's verdict on a run: the window's call, its count and the calls observed (sequence and call id, newest first)."""
 
     tool: str

@@ -191,7 +191,7 @@ class History:
         """Give a pending call its outcome."""
         call.outcome = outcome
         call.signature.pending.remove(call)
-        call.signature._settled(call)  # noqa: SLF001 - history and signature keep each other's counts
+        call.signature._settled(call)
         if outcome.unknown_tool is not None:
             self._count_missing(call)
 
@@ -221,7 +221,7 @@ class History:
         del self.calls[:excess]
         for call in dropped:
             signature = call.signature
-            signature._dropped(call)  # noqa: SLF001 - see settle
+            signature._dropped(call)
             if not signature.calls:
                 del self.signatures[signature.key]
         self._alternation = min(self._alternation, len(self.calls))

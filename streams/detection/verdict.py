@@ -1,14 +1,16 @@
 """What a detector says about a pending call."""
 
 from collections.abc import Callable, Iterable
-from typing import Literal, NamedTuple
+from dataclasses import dataclass
+from typing import Literal
 
 from streams.detection.history import Call
 
 Level = Literal["warning", "critical"]
 
 
-class Verdict(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
     """One detector's finding about the next call with a given signature.
 
     `warning_key` says which warnings count as the same one; `evidence` yields the calls that the verdict rests on, and is only

@@ -7,7 +7,7 @@ from streams.detection.verdict import Verdict, signature_key_text
 NAME = "generic_repeat"
 
 
-def judge(history: History, signature: Signature, policy: EffectivePolicy) -> Verdict | None:  # noqa: ARG001 - one shape for all
+def judge(history: History, signature: Signature, policy: EffectivePolicy) -> Verdict | None:
     """Critical from `criticalThreshold` equal outcomes in a row; a warning from `warningThreshold` calls in the history.
 
     The warning does not look at outcomes. Polls are left to `known_poll_no_progress`, whether it is on or not.

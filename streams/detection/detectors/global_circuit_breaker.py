@@ -7,7 +7,7 @@ from streams.detection.verdict import Verdict, signature_key_text
 NAME = "global_circuit_breaker"
 
 
-def judge(history: History, signature: Signature, policy: EffectivePolicy) -> Verdict | None:  # noqa: ARG001 - one shape for all
+def judge(history: History, signature: Signature, policy: EffectivePolicy) -> Verdict | None:
     """Critical from `globalCircuitBreakerThreshold` equal outcomes in a row; polls included, and not to be switched off."""
     newest = signature.newest_with_outcome
     if signature.streak < policy.global_circuit_breaker_threshold or newest is None or newest.outcome is None:

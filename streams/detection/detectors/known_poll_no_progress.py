@@ -7,13 +7,13 @@ from streams.detection.verdict import Verdict, signature_key_text
 NAME = "known_poll_no_progress"
 
 
-def judge(history: History, signature: Signature, policy: EffectivePolicy) -> Verdict | None:  # noqa: ARG001 - one shape for all
+def judge(history: History, signature: Signature, policy: EffectivePolicy) -> Verdict | None:
     """Critical from `criticalThreshold` equal outcomes of a poll in a row, a warning from `warningThreshold`."""
     newest = signature.newest_with_outcome
     if not signature.poll or signature.streak < policy.warning_threshold or newest is None or newest.outcome is None:
         return None
     critical = signature.streak >= policy.critical_threshold
-    advice = "further ones are refused until other work is done" if critical else "wait longer before the next one, or do other work"
+    advice = "further ones are refused until other work is done" if critical else "wait longer, or do other work"
     return Verdict(
         detector=NAME,
         level="critical" if critical else "warning",

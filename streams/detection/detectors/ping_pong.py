@@ -20,14 +20,17 @@ def judge(history: History, signature: Signature, policy: EffectivePolicy) -> Ve
     tool, paired = signature.key.tool, alternation.last.key.tool
     pair = sorted((signature_key_text(*signature.key), signature_key_text(*alternation.last.key)))
     names = f"two different calls of {tool}" if tool == paired else f"{tool} and {paired}"
+    advice = (
+        ", always with the same outcomes, so it is refused: break the cycle"
+        if critical
+        else ": check whether the alternation still brings anything new"
+    )
     return Verdict(
         detector=NAME,
         level="critical" if critical else "warning",
         count=count,
         warning_key=f"pair:{'|'.join(pair)}",
-        message=f"With this call {names} have taken turns {count} times with the same outcomes, so it is refused: break the cycle."
-        if critical
-        else f"With this call {names} have taken turns {count} times: check whether the alternation still brings anything new.",
+        message=f"With this call {names} have taken turns {count} times{advice}.",
         evidence=history.alternation_calls,
         paired_tool=paired,
     )

@@ -1,0 +1,1 @@
+"""Plays recorded scenarios through the product and compares every verdict."""

@@ -1,0 +1,377 @@
+"""The engine: applies one event to a run's state and says how its standing verdicts changed.
+
+After each event the question is which next calls the detectors would stop or warn about now. Only a few answers can have changed:
+those of the event's own signature, of the signatures that left the history, and of the two sides of the alternation before and
+after. A decision is emitted whenever the answer for a target changes, so that the decisions of a run, folded in order, are its
+standing verdicts at any time.
+
+Everything is a function of the sequence: whatever the interleaving of the two input topics, the same decisions come out. The one
+exception cannot be helped: an abort that is contradicted by a compaction which is read after it is withdrawn by a `release`.
+"""
+
+from collections.abc import Iterable
+from typing import Literal, NamedTuple
+
+from schemas.decisions import Action, AsOf, Decision, EvidenceCall, Level, Origin, Target, decision_id
+from schemas.policy import EffectivePolicy, PolicyDocument
+from streams.detection import guard as compaction_guard
+from streams.detection.detectors import judge, unknown_tool_repeat
+from streams.detection.facts import Facts, RunPartition
+from streams.detection.history import Call, Outcome, Signature, SignatureKey
+from streams.detection.run_state import RUN, LastEvent, RunState, Standing, TargetKey, announcement_key
+from streams.detection.verdict import Verdict
+
+#: Changes whenever the same events would give other decisions; stands in each decision.
+ENGINE_VERSION = "1"
+
+#: A warning is announced once per this many counts (the reference's number).
+WARNING_BUCKET = 10
+
+Effect = Literal["applied", "ignored", "duplicate", "redelivered", "late_compaction"]
+
+
+class Applied(NamedTuple):
+    """What became of an event: its effect, and the decisions that it brought.
+
+    `ignored` events are valid but change nothing (an outcome without identity, a refused call, a compaction that is too late or
+    without a retry); `duplicate` ones have a sequence that was passed; `redelivered` ones an offset that the state contains.
+    """
+
+    effect: Effect
+    decisions: list[Decision]
+
+
+def apply(state: RunState, event: Facts, policy: PolicyDocument) -> Applied:
+    """Apply one event to a run's state, in place."""
+    compaction = event.kind == "compaction"
+    if event.offset <= (state.compaction_offset if compaction else state.tool_offset):
+        return Applied("redelivered", [])
+    if compaction:
+        state.compaction_offset = event.offset
+    else:
+        state.tool_offset = event.offset
+    passed = state.compaction_sequence if compaction else state.tool_sequence
+    if event.sequence is not None and event.sequence <= passed:
+        return Applied("duplicate", [])
+    if state.ended:
+        if compaction:
+            return Applied("ignored", [])
+        state.begin()
+    turn = _Turn(state, event.partition, policy)
+    if event.session_id is not None:
+        state.session_id = event.session_id
+    if event.agent_id is not None and event.agent_id != state.agent_id:
+        state.agent_id = event.agent_id
+        turn.judge_all()
+    elif state.policy_version != policy.version:
+        turn.judge_all()
+    state.last_time = max(state.last_time, event.time)
+    effect = turn.compaction(event) if compaction else turn.tool_event(event)
+    return Applied(effect, turn.decisions)
+
+
+def judge_again(state: RunState, partition: RunPartition, policy: PolicyDocument) -> list[Decision]:
+    """Bring a run's standing verdicts under another policy without an event."""
+    turn = _Turn(state, partition, policy)
+    if state.policy_version != policy.version and not state.ended:
+        turn.judge_all()
+    return turn.decisions
+
+
+def guard_status(state: RunState, policy: PolicyDocument) -> tuple[bool, int]:
+    """Return whether the guard is armed and how many observations are left."""
+    effective = policy.for_agent(state.agent_id)
+    remaining = state.guard.remaining(effective.guard_window) if effective.guard_on else 0
+    return remaining > 0, remaining
+
+
+def standing_for(verdict: Verdict | None, state: RunState) -> Standing | None:
+    """Return what a verdict means for the next call: refused, warned about, or (None) silently let through."""
+    if verdict is None:
+        return None
+    if not verdict.critical and verdict.count // WARNING_BUCKET <= state.announced.get(announcement_key(verdict.warning_key), 0):
+        return None
+    action: Literal["block", "warn"] = "block" if verdict.critical else "warn"
+    return Standing(action, verdict.detector, verdict.count, verdict.warning_key, verdict.paired_tool)
+
+
+class _Turn:
+    """One event, or one change of policy, and the decisions that it brings."""
+
+    def __init__(self, state: RunState, partition: RunPartition, document: PolicyDocument) -> None:
+        self.state = state
+        self.partition = partition
+        self.document = document
+        self.decisions: list[Decision] = []
+
+    @property
+    def policy(self) -> EffectivePolicy:
+        return self.document.for_agent(self.state.agent_id)
+
+    # -- events --------------------------------------------------------------------------------------------------------------
+
+    def tool_event(self, event: Facts) -> Effect:
+        state = self.state
+        if event.sequence is not None:
+            state.tool_sequence = event.sequence
+        if state.since is None:
+            state.since = event.offset
+        state.last = LastEvent(event.sequence, event.call_id, event.offset, event.time)
+        state.guard.reach(event.sequence, self.policy.guard_window if self.policy.guard_on else None)
+        if event.kind == "ended":
+            self._end()
+            return "applied"
+        if event.key is None:
+            raise ValueError(f"{event.kind}: facts of a tool call need its signature")
+        if event.kind == "started":
+            return self._started(event, event.key)
+        if event.kind == "finished" and event.outcome is not None:
+            return self._finished(event, event.key, event.outcome)
+        return "ignored"
+
+    def _end(self) -> None:
+        for target in sorted(self.state.standing, key=_sort_key):
+            self._release(target, self.state.standing[target], "changed")
+        self.state.begin()
+        self.state.ended = True
+
+    def _started(self, event: Facts, key: SignatureKey) -> Effect:
+        state = self.state
+        tool_wide: TargetKey = (key.tool,)
+        target = tool_wide if tool_wide in state.standing else key_target(key)
+        standing = state.standing.get(target)
+        if standing is not None and standing.action == "block":
+            verdict = self._verdict_of(target)
+            if verdict is not None:
+                self._emit("block", target, standing, verdict=verdict, late=True)
+        elif standing is not None and standing.action == "warn":
+            state.announce(standing.warning_key, standing.count // WARNING_BUCKET)
+            del state.standing[target]
+            self._release(target, standing, "used")
+        if not self.policy.records_calls:
+            return "ignored"
+        affected = self._sides()
+        state.history.append(key, poll=event.poll, sequence=event.sequence, call_id=event.call_id)
+        self._judge_changed(key, affected)
+        return "applied"
+
+    def _finished(self, event: Facts, key: SignatureKey, digest: bytes) -> Effect:
+        history = self.state.history
+        affected = self._sides()
+        call = history.pending_call(key, event.call_id)
+        if call is None:
+            call = history.append(key, poll=event.poll, sequence=event.sequence, call_id=event.call_id)
+        history.settle(call, Outcome(digest, event.sequence, event.offset, event.time, event.unknown_tool))
+        if self.policy.guard_on:
+            self._observe(call)
+        self._judge_changed(key, affected)
+        return "applied"
+
+    def compaction(self, event: Facts) -> Effect:
+        state = self.state
+        sequence = event.sequence
+        if sequence is None:
+            sequence = max(state.tool_sequence, state.compaction_sequence, 0)
+        else:
+            state.compaction_sequence = sequence
+        if not event.arms:
+            return "ignored"
+        if sequence >= state.tool_sequence:
+            state.guard.wait(sequence)
+            return "applied"
+        if not self.policy.guard_on:
+            return "ignored"
+        return self._late_compaction(sequence)
+
+    def _late_compaction(self, sequence: int) -> Effect:
+        state = self.state
+        standing = state.standing.get(RUN)
+        if standing is not None and state.abort_window is not None and state.abort_window[0] < sequence < state.abort_window[1]:
+            del state.standing[RUN]
+            self._release(RUN, standing, "changed")
+        if sequence < state.lost_outcome:
+            state.guard.disarm()
+            return "ignored"
+        state.guard.arm(sequence, self.policy.guard_window)
+        after = [
+            call
+            for call in state.history.calls
+            if call.outcome is not None and call.outcome.sequence is not None and call.outcome.sequence > sequence
+        ]
+        for call in sorted(after, key=_outcome_sequence):
+            self._observe(call)
+        return "late_compaction"
+
+    def _observe(self, call: Call) -> None:
+        armed_at = self.state.guard.armed_at
+        abort = self.state.guard.observe(call)
+        if abort is None or call.outcome is None or armed_at is None:
+            return
+        outcome = call.outcome
+        self.state.abort_window = (armed_at, outcome.sequence if outcome.sequence is not None else armed_at)
+        key = f"run:{self.state.run_id}"
+        standing = Standing("abort", compaction_guard.NAME, abort.count, key)
+        self.state.standing[RUN] = standing
+        self._emit(
+            "abort",
+            RUN,
+            standing,
+            message=f"After a compaction {abort.tool} was called {abort.count} times in a row with the same arguments "
+            "and the same outcome, so the run is ended.",
+            evidence=abort.evidence,
+            as_of=LastEvent(outcome.sequence, call.call_id, outcome.offset, outcome.time),
+        )
+
+    # -- standing verdicts -----------------------------------------------------------------------------------------------------
+
+    def _sides(self) -> list[Signature]:
+        alternation = self.state.history.alternation()
+        return [] if alternation is None else [alternation.other, alternation.last]
+
+    def _judge_changed(self, key: SignatureKey, affected: list[Signature]) -> None:
+        state = self.state
+        changed: dict[SignatureKey, None] = {key: None}
+        for call in state.history.trim(self.policy.history_size):
+            changed[call.signature.key] = None
+            if call.outcome is not None and call.outcome.sequence is not None:
+                state.lost_outcome = max(state.lost_outcome, call.outcome.sequence)
+        for signature in (*affected, *self._sides()):
+            changed[signature.key] = None
+        self._judge(changed)
+
+    def judge_all(self) -> None:
+        """Judge every target of the history, and those that have a verdict, under the policy now in force."""
+        keys = set(self.state.history.signatures)
+        keys.update(SignatureKey(*target) for target in self.state.standing if len(target) == 2)
+        self.state.policy_version = self.document.version
+        self._judge(dict.fromkeys(sorted(keys)))
+
+    def _judge(self, keys: dict[SignatureKey, None]) -> None:
+        state, policy = self.state, self.policy
+        state.policy_version = self.document.version
+        found = unknown_tool_repeat.judge(state.history, policy)
+        tool_wide = {target[0] for target in state.standing if len(target) == 1}
+        tools = tool_wide | ({found[0]} if found is not None else set())
+        for tool in sorted(tools):
+            verdict = found[1] if found is not None and found[0] == tool else None
+            if (tool in tool_wide) != (verdict is not None):
+                # A verdict on the whole tool answers for each of its signatures.
+                keys.update(dict.fromkeys(sorted(key for key in state.history.signatures if key.tool == tool)))
+                keys.update(
+                    dict.fromkeys(SignatureKey(*t) for t in sorted(s for s in state.standing if len(s) == 2) if t[0] == tool)
+                )
+            self._stand((tool,), verdict)
+        for key in keys:
+            signature = state.history.signatures.get(key)
+            covered = (key.tool,) in state.standing
+            self._stand(key_target(key), None if signature is None or covered else judge(state.history, signature, policy))
+
+    def _verdict_of(self, target: TargetKey) -> Verdict | None:
+        if len(target) == 1:
+            found = unknown_tool_repeat.judge(self.state.history, self.policy)
+            return found[1] if found is not None else None
+        if len(target) == 2:
+            signature = self.state.history.signatures.get(SignatureKey(*target))
+            return None if signature is None else judge(self.state.history, signature, self.policy)
+        return None
+
+    def _stand(self, target: TargetKey, verdict: Verdict | None) -> None:
+        old = self.state.standing.get(target)
+        new = standing_for(verdict, self.state)
+        if new is None:
+            if old is not None:
+                del self.state.standing[target]
+                self._release(target, old, "changed")
+            return
+        self.state.standing[target] = new
+        if old is None or not new.says_the_same(old):
+            self._emit(new.action, target, new, verdict=verdict)
+
+    # -- decisions -------------------------------------------------------------------------------------------------------------
+
+    def _release(self, target: TargetKey, standing: Standing, reason: Literal["used", "changed"]) -> None:
+        subject = "the run" if not target else target[0]
+        message = (
+            f"The warning about call {standing.count} of {subject} was given with the call it is about."
+            if reason == "used"
+            else f"What was said about {subject} at a count of {standing.count} no longer holds."
+        )
+        self._emit("release", target, standing, message=message, reason=reason)
+
+    def _emit(
+        self,
+        action: Action,
+        target: TargetKey,
+        standing: Standing,
+        *,
+        verdict: Verdict | None = None,
+        message: str = "",
+        evidence: Iterable[tuple[int | None, str | None]] = (),
+        reason: Literal["used", "changed"] | None = None,
+        late: bool = False,
+        as_of: LastEvent | None = None,
+    ) -> None:
+        state, policy = self.state, self.policy
+        event = as_of or state.last
+        if event is None or state.since is None:
+            return  # no tool call yet: nothing stands
+        if verdict is not None:
+            message = verdict.message
+            evidence = [(call.sequence, call.call_id) for call in verdict.evidence()]
+        level: Level = "warning" if standing.action == "warn" else "critical"
+        place = {"topic": self.partition.topic, "partition": self.partition.number}
+        dated = AsOf(**place, offset=event.offset, sequence=event.sequence, call_id=event.call_id, time=event.time)
+        about = _target(target)
+        self.decisions.append(
+            Decision(
+                decision_id=decision_id(
+                    policy_version=policy.version,
+                    run_id=state.run_id,
+                    action=action,
+                    target=about,
+                    detector=standing.detector,
+                    count=standing.count,
+                    as_of=dated,
+                ),
+                run_id=state.run_id,
+                session_id=state.session_id,
+                agent_id=state.agent_id,
+                action=action,
+                level=level,
+                detector=standing.detector,
+                target=about,
+                count=standing.count,
+                paired_tool=standing.paired_tool,
+                reason=reason,
+                message=message,
+                warning_key=standing.warning_key,
+                late=late,
+                mode=policy.mode_of(standing.detector),
+                policy_version=policy.version,
+                engine_version=ENGINE_VERSION,
+                since=Origin(**place, offset=state.since),
+                as_of=dated,
+                evidence=tuple(EvidenceCall(sequence=sequence, call_id=call_id) for sequence, call_id in evidence),
+            )
+        )
+
+
+def key_target(key: SignatureKey) -> tuple[str, bytes]:
+    """Return the target of the calls with a signature."""
+    return (key.tool, key.args_hash)
+
+
+def _target(target: TargetKey) -> Target:
+    if not target:
+        return Target(scope="run")
+    if len(target) == 1:
+        return Target(scope="tool", tool=target[0])
+    return Target(scope="call", tool=target[0], args_hash=target[1].hex())
+
+
+def _sort_key(target: TargetKey) -> tuple[str, ...]:
+    return tuple(part if isinstance(part, str) else part.hex() for part in target)
+
+
+def _outcome_sequence(call: Call) -> int:
+    return call.outcome.sequence if call.outcome is not None and call.outcome.sequence is not None else -1

@@ -1,0 +1,266 @@
+"""The stored form of a run's state: one version byte, then MessagePack columns.
+
+Only what cannot be worked out again is stored; counts, streaks and alternations are rebuilt from the calls. Fields may be
+appended with a default without a new version: readers ignore fields that they do not know.
+"""
+
+import base64
+import re
+from dataclasses import astuple
+
+import msgspec
+
+from streams.detection.guard import Guard, Observation
+from streams.detection.history import History, Outcome, SignatureKey
+from streams.detection.run_state import LastEvent, RunState, Standing, TargetKey
+
+CODEC_VERSION = 1
+
+_URL_SAFE = re.compile(r"[A-Za-z0-9_-]+")
+
+
+class StateVersionError(ValueError):
+    """A stored state that this version cannot read."""
+
+
+class _Guard(msgspec.Struct, array_like=True):
+    waiting: list[int]
+    armed_at: int | None = None
+    window: int = 0
+    seen: int = 0
+    uniform: bool = True
+    first: tuple[str, bytes, bytes] | None = None
+    evidence: list[tuple[int | None, str | None]] = []
+
+
+class _Calls(msgspec.Struct, array_like=True):
+    """Columns over the calls; sequences as the distance from the call before, outcomes' from their call."""
+
+    tools: list[str]
+    signatures: bytes
+    signature_tools: list[int]
+    polls: list[int]
+    signature_of: list[int]
+    sequences: list[int | None]
+    id_prefix: str
+    ids: list[bytes | str | None]
+    digests: bytes
+    outcome_of: list[int]
+    outcome_sequences: list[int | None]
+    outcome_offsets: list[int]
+    outcome_times: list[int]
+    missing_tools: list[str | None]
+
+
+class _State(msgspec.Struct, array_like=True):
+    offsets: tuple[int, int]
+    sequences: tuple[int, int]
+    last_time: int
+    policy_version: str
+    session_id: str | None
+    agent_id: str | None
+    since: int | None
+    last: tuple[int | None, str | None, int, int] | None
+    lost_outcome: int
+    abort_window: tuple[int, int] | None
+    ended: bool
+    announced: dict[bytes, int]
+    standing: list[tuple[list[str | bytes], str, str, int, str, str | None]]
+    guard: _Guard | None
+    calls: _Calls | None
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(_State)
+
+
+def encode(state: RunState) -> bytes:
+    """Return the stored form of a state."""
+    stored = _State(
+        offsets=(state.tool_offset, state.compaction_offset),
+        sequences=(state.tool_sequence, state.compaction_sequence),
+        last_time=state.last_time,
+        policy_version=state.policy_version,
+        session_id=state.session_id,
+        agent_id=state.agent_id,
+        since=state.since,
+        last=tuple(state.last) if state.last is not None else None,  # type: ignore[arg-type]  # a named tuple of just these
+        lost_outcome=state.lost_outcome,
+        abort_window=state.abort_window,
+        ended=state.ended,
+        announced=state.announced,
+        standing=[(list(target), *astuple(standing)) for target, standing in state.standing.items()],
+        guard=_encode_guard(state.guard),
+        calls=_encode_calls(state.history, state.tool_offset, state.last_time) if state.history.calls else None,
+    )
+    return bytes((CODEC_VERSION,)) + _encoder.encode(stored)
+
+
+def decode(run_id: str, data: bytes) -> RunState:
+    """Return the state of a run.
+
+    Raises `StateVersionError` for a record of a newer version, or one that is damaged.
+    """
+    if not data or data[0] != CODEC_VERSION:
+        found = data[0] if data else "none"
+        raise StateVersionError(
+            f"run {run_id}: stored state has codec version {found}, this worker reads {CODEC_VERSION}: "
+            "upgrade the worker, or give it another LOOPWARDEN_GROUP to begin afresh"
+        )
+    try:
+        stored = _decoder.decode(memoryview(data)[1:])
+    except msgspec.DecodeError as error:
+        raise StateVersionError(f"run {run_id}: stored state is damaged ({error}): delete its changelog record") from None
+    state = RunState(run_id)
+    state.tool_offset, state.compaction_offset = stored.offsets
+    state.tool_sequence, state.compaction_sequence = stored.sequences
+    state.last_time = stored.last_time
+    state.policy_version = stored.policy_version
+    state.session_id, state.agent_id = stored.session_id, stored.agent_id
+    state.since = stored.since
+    state.last = LastEvent(*stored.last) if stored.last is not None else None
+    state.lost_outcome = stored.lost_outcome
+    state.abort_window = stored.abort_window
+    state.ended = stored.ended
+    state.announced = stored.announced
+    for target, action, *rest in stored.standing:
+        key: TargetKey = tuple(target)  # type: ignore[assignment]  # written by encode
+        state.standing[key] = Standing(action, *rest)  # type: ignore[arg-type]  # likewise
+    if stored.guard is not None:
+        _decode_guard(state.guard, stored.guard)
+    if stored.calls is not None:
+        _decode_calls(state.history, stored.calls, state.tool_offset, state.last_time)
+    return state
+
+
+def input_offsets(data: bytes) -> tuple[int, int]:
+    """Return the input offsets that a stored state contains: tool calls, compactions."""
+    stored = _decoder.decode(memoryview(data)[1:])
+    return stored.offsets
+
+
+def is_newer(old: bytes, new: bytes) -> bool:
+    """Whether a changelog record may replace the one before it: a paused worker may have written late."""
+    if old[:1] != new[:1]:
+        return True
+    before, after = input_offsets(old), input_offsets(new)
+    return after[0] >= before[0] and after[1] >= before[1]
+
+
+def _encode_guard(guard: Guard) -> _Guard | None:
+    if guard.armed_at is None and not guard.waiting:
+        return None
+    first = (guard.first.key.tool, guard.first.key.args_hash, guard.first.digest) if guard.first is not None else None
+    return _Guard(guard.waiting, guard.armed_at, guard.window, guard.seen, guard.uniform, first, guard.evidence)
+
+
+def _decode_guard(guard: Guard, stored: _Guard) -> None:
+    guard.waiting = stored.waiting
+    guard.armed_at, guard.window, guard.seen, guard.uniform = stored.armed_at, stored.window, stored.seen, stored.uniform
+    if stored.first is not None:
+        tool, args_hash, digest = stored.first
+        guard.first = Observation(SignatureKey(tool, args_hash), digest)
+    guard.evidence = list(stored.evidence)
+
+
+def _encode_calls(history: History, tool_offset: int, last_time: int) -> _Calls:
+    tools: dict[str, int] = {}
+    signatures: dict[SignatureKey, int] = {}
+    digests: dict[bytes, int] = {}
+    sequences: list[int | None] = []
+    outcome_of: list[int] = []
+    outcome_sequences: list[int | None] = []
+    outcome_offsets: list[int] = []
+    outcome_times: list[int] = []
+    missing: list[str | None] = []
+    before = 0
+    for call in history.calls:
+        signatures.setdefault(call.signature.key, len(signatures))
+        tools.setdefault(call.signature.key.tool, len(tools))
+        sequences.append(None if call.sequence is None else call.sequence - before)
+        own = before if call.sequence is None else call.sequence
+        before = own
+        if call.outcome is None:
+            outcome_of.append(0)
+            continue
+        outcome = call.outcome
+        outcome_of.append(1 + digests.setdefault(outcome.digest, len(digests)))
+        outcome_sequences.append(None if outcome.sequence is None else outcome.sequence - own)
+        outcome_offsets.append(tool_offset - outcome.offset)
+        outcome_times.append(last_time - outcome.time)
+        missing.append(outcome.unknown_tool)
+    ids = [call.call_id for call in history.calls]
+    prefix = _common_prefix([call_id for call_id in ids if call_id is not None])
+    return _Calls(
+        tools=list(tools),
+        signatures=b"".join(key.args_hash for key in signatures),
+        signature_tools=[tools[key.tool] for key in signatures],
+        polls=[number for key, number in signatures.items() if history.signatures[key].poll],
+        signature_of=[signatures[call.signature.key] for call in history.calls],
+        sequences=sequences,
+        id_prefix=prefix,
+        ids=[None if call_id is None else _pack(call_id[len(prefix) :]) for call_id in ids],
+        digests=b"".join(digests),
+        outcome_of=outcome_of,
+        outcome_sequences=outcome_sequences,
+        outcome_offsets=outcome_offsets,
+        outcome_times=outcome_times,
+        missing_tools=missing if any(missing) else [],
+    )
+
+
+def _decode_calls(history: History, stored: _Calls, tool_offset: int, last_time: int) -> None:
+    keys = [
+        SignatureKey(stored.tools[tool], stored.signatures[16 * number : 16 * number + 16])
+        for number, tool in enumerate(stored.signature_tools)
+    ]
+    polls = frozenset(stored.polls)
+    before = 0
+    settled = 0
+    outcomes: list[tuple[int, Outcome]] = []
+    for position, number in enumerate(stored.signature_of):
+        distance, packed = stored.sequences[position], stored.ids[position]
+        sequence = None if distance is None else before + distance
+        before = before if sequence is None else sequence
+        call_id = None if packed is None else stored.id_prefix + _unpack(packed)
+        history.append(keys[number], poll=number in polls, sequence=sequence, call_id=call_id)
+        index = stored.outcome_of[position]
+        if not index:
+            continue
+        after = stored.outcome_sequences[settled]
+        outcome = Outcome(
+            stored.digests[8 * index - 8 : 8 * index],
+            None if after is None else before + after,
+            tool_offset - stored.outcome_offsets[settled],
+            last_time - stored.outcome_times[settled],
+            stored.missing_tools[settled] if stored.missing_tools else None,
+        )
+        outcomes.append((position, outcome))
+        settled += 1
+    for position, outcome in outcomes:
+        history.settle(history.calls[position], outcome)
+
+
+def _common_prefix(ids: list[str]) -> str:
+    if not ids:
+        return ""
+    low, high = min(ids), max(ids)
+    length = 0
+    while length < len(low) and low[length] == high[length]:
+        length += 1
+    return low[:length]
+
+
+def _pack(text: str) -> bytes | str:
+    # Ids are mostly letters, digits, - and _: base64 read backwards saves a quarter. The first byte counts the padding.
+    if len(text) < 8 or not _URL_SAFE.fullmatch(text):
+        return text
+    padding = -len(text) % 4
+    return bytes((padding,)) + base64.urlsafe_b64decode(text + "A" * padding)
+
+
+def _unpack(packed: bytes | str) -> str:
+    if isinstance(packed, str):
+        return packed
+    text = base64.urlsafe_b64encode(packed[1:]).decode()
+    return text[: len(text) - packed[0]]

@@ -1,0 +1,1 @@
+"""What a gateway needs: the decisions read so far, folded into answers."""
