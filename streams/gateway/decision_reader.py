@@ -1,6 +1,6 @@
 """Read the decisions topic from its beginning, without a consumer group."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -29,7 +29,7 @@ async def read_decisions(
     follow: bool = False,
     from_beginning: bool = True,
     on_invalid: Callable[[Origin, InvalidEventError], None] = lambda origin, error: None,
-) -> AsyncIterator[PublishedDecision]:
+) -> AsyncGenerator[PublishedDecision]:
     """Yield the decisions of all partitions, in order within each.
 
     Without `follow` it ends at the end that each partition had when it was first read. Without `from_beginning` only what comes

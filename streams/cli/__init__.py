@@ -1,0 +1,1 @@
+"""The command line `loopwarden`: one thin module per subcommand."""

@@ -1,0 +1,1 @@
+"""Events from outside a gateway: reading files of them and publishing what was read."""
