@@ -125,7 +125,8 @@ async def _counts(client: AIOKafkaAdminClient) -> dict[str, int]:
 async def _cleanup_policies(client: AIOKafkaAdminClient, names: list[str]) -> dict[str, str]:
     if not names:
         return {}
-    wanted = [ConfigResource(ConfigResourceType.TOPIC, name, configs={"cleanup.policy": None}) for name in names]
+    # All settings are asked for: Tansu hangs up on a question for single ones.
+    wanted = [ConfigResource(ConfigResourceType.TOPIC, name) for name in names]
     found: dict[str, str] = {}
     for response in await client.describe_configs(wanted):
         for error_code, _, _, name, entries in response.resources:

@@ -77,6 +77,8 @@ def _lines(error: Exception) -> list[str]:
         return [f"no broker answers: {detail}; give its address with --bootstrap or LOOPWARDEN_BOOTSTRAP_SERVERS"]
     if isinstance(error, KafkaError):
         return [f"the broker refuses: {error}"]
+    if isinstance(error, OSError) and error.filename is not None:
+        return [f"{error.filename}: {(error.strerror or '').lower()}"]
     return str(error).splitlines()
 
 
