@@ -39,10 +39,7 @@ def conformance(
     """
     try:
         vectors = [vector for path in files for vector in read_vectors(path)]
-        if through is Through.ENGINE:
-            differences = _on_engine(vectors)
-        else:
-            differences = _through_broker(vectors, bootstrap)
+        differences = _on_engine(vectors) if through is Through.ENGINE else _through_broker(vectors, bootstrap)
     except (VectorError, WorkerProcessError) as error:
         typer.echo(f"loopwarden: {error}", err=True)
         raise typer.Exit(WRONG_USE) from None

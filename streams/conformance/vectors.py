@@ -106,6 +106,16 @@ def event_of(step: Json, number: int, *, blocked: bool, hashed: bool, run_id: st
     return event_type, wire
 
 
+def nudge(number: int, *, run_id: str, agent_id: str) -> tuple[str, bytes]:
+    """Return an event that changes nothing: the call of a tool that was refused for reasons of its own."""
+    data: Json = {"run_id": run_id, "agent_id": agent_id, "tool": "none", "params": {}, "reason": "other"}
+    event_type = ToolCallBlocked.event_type()
+    wire = cloudevents.structured(
+        event_type=event_type, source=SOURCE, event_id=f"{run_id}:{number}", run_id=run_id, data=data, sequence=number
+    )
+    return event_type, wire
+
+
 def _outcome(step: Json, *, hashed: bool) -> Json:
     sent: Json = {name: step[name] for name in ("result", "error") if name in step}
     if not hashed:

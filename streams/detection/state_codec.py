@@ -16,6 +16,9 @@ from streams.detection.run_state import LastEvent, RunState, Standing, TargetKey
 
 CODEC_VERSION = 1
 
+#: Marks an id that is stored as it is.
+_PLAIN = b"\xff"
+
 _URL_SAFE = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -43,7 +46,7 @@ class _Calls(msgspec.Struct, array_like=True):
     signature_of: list[int]
     sequences: list[int | None]
     id_prefix: str
-    ids: list[bytes | str | None]
+    ids: list[bytes | None]
     digests: bytes
     outcome_of: list[int]
     outcome_sequences: list[int | None]
@@ -65,7 +68,7 @@ class _State(msgspec.Struct, array_like=True):
     abort_window: tuple[int, int] | None
     ended: bool
     announced: dict[bytes, int]
-    standing: list[tuple[list[str | bytes], str, str, int, str, str | None]]
+    standing: list[tuple[str | None, bytes | None, str, str, int, str, str | None]]
     guard: _Guard | None
     calls: _Calls | None
 
@@ -89,7 +92,7 @@ def encode(state: RunState) -> bytes:
         abort_window=state.abort_window,
         ended=state.ended,
         announced=state.announced,
-        standing=[(list(target), *astuple(standing)) for target, standing in state.standing.items()],
+        standing=[(*target, *(None,) * (2 - len(target)), *astuple(standing)) for target, standing in state.standing.items()],
         guard=_encode_guard(state.guard),
         calls=_encode_calls(state.history, state.tool_offset, state.last_time) if state.history.calls else None,
     )
@@ -123,9 +126,9 @@ def decode(run_id: str, data: bytes) -> RunState:
     state.abort_window = stored.abort_window
     state.ended = stored.ended
     state.announced = stored.announced
-    for target, action, *rest in stored.standing:
-        key: TargetKey = tuple(target)  # type: ignore[assignment]  # written by encode
-        state.standing[key] = Standing(action, *rest)  # type: ignore[arg-type]  # likewise
+    for tool, args_hash, action, *rest in stored.standing:
+        key: TargetKey = () if tool is None else (tool,) if args_hash is None else (tool, args_hash)
+        state.standing[key] = Standing(action, *rest)  # type: ignore[arg-type]  # written by encode
     if stored.guard is not None:
         _decode_guard(state.guard, stored.guard)
     if stored.calls is not None:
@@ -251,16 +254,16 @@ def _common_prefix(ids: list[str]) -> str:
     return low[:length]
 
 
-def _pack(text: str) -> bytes | str:
+def _pack(text: str) -> bytes:
     # Ids are mostly letters, digits, - and _: base64 read backwards saves a quarter. The first byte counts the padding.
-    if len(text) < 8 or not _URL_SAFE.fullmatch(text):
-        return text
+    if not _URL_SAFE.fullmatch(text):
+        return _PLAIN + text.encode()
     padding = -len(text) % 4
     return bytes((padding,)) + base64.urlsafe_b64decode(text + "A" * padding)
 
 
-def _unpack(packed: bytes | str) -> str:
-    if isinstance(packed, str):
-        return packed
+def _unpack(packed: bytes) -> str:
+    if packed[:1] == _PLAIN:
+        return packed[1:].decode()
     text = base64.urlsafe_b64encode(packed[1:]).decode()
     return text[: len(text) - packed[0]]

@@ -1,0 +1,40 @@
+"""From the records of the input topics to facts for the engine, or to dead letters."""
+
+import time
+
+from schemas.cloudevents import InvalidEventError, format_time
+from schemas.events import COMPACTION_EVENTS, TOOL_CALL_EVENTS, parse_event
+from schemas.settings import Settings
+from streams.detection.facts import Facts, RunPartition, facts_of
+from streams.transport import ProducerRecord, Record
+
+
+def read_record(record: Record, *, settings: Settings) -> tuple[str, Facts]:
+    """Return the run id and the facts of a record.
+
+    Raises `InvalidEventError`. Content that cannot be fingerprinted (nested too deep) is invalid too.
+    """
+    topics = settings.topics
+    models = TOOL_CALL_EVENTS if record.topic == topics.tool_calls else COMPACTION_EVENTS
+    event, data = parse_event(record.value, record.headers, key=record.key, max_bytes=settings.max_event_bytes, models=models)
+    partition = RunPartition(topics.tool_calls, record.partition)
+    try:
+        facts = facts_of(event, data, partition=partition, offset=record.offset, timestamp=max(record.timestamp, 0))
+    except ValueError as error:
+        raise InvalidEventError("invalid_data", f"data: {error}") from None
+    return data.run_id, facts
+
+
+def dead_letter(record: Record, error: InvalidEventError, *, group: str) -> ProducerRecord:
+    """Return the record for the dead-letter topic: key, value and headers as they came, and why it is there."""
+    reasons = {
+        "code": error.code,
+        "message": str(error),
+        "topic": record.topic,
+        "partition": str(record.partition),
+        "offset": str(record.offset),
+        "group": group,
+        "time": format_time(int(time.time() * 1000)),
+    }
+    headers = [*record.headers, *((f"loopwarden.error.{name}", text.encode()) for name, text in reasons.items())]
+    return ProducerRecord(record.key, record.value, headers, max(record.timestamp, 0))

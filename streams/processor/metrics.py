@@ -1,0 +1,7 @@
+"""What a worker counts (prometheus-client's default registry)."""
+
+from prometheus_client import Counter
+
+EVENTS = Counter("loopwarden_events", "Events of the input topics, by what became of them.", ["topic", "result"])
+DECISIONS = Counter("loopwarden_decisions", "Decisions published.", ["action", "detector"])
+DEAD_LETTERS = Counter("loopwarden_dead_letters", "Records sent to a dead-letter topic.", ["topic", "code"])
