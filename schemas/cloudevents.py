@@ -31,13 +31,7 @@ class InvalidEventError(ValueError):
 
 
 def _sequence(value: object) -> object:
-    if (
-        isinstance(value, str)
-        and value.isascii()
-        and value.isdigit()
-        and len(value) <= 64
-        and int(value) <= MAX_SEQUENCE
-    ):
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 64 and int(value) <= MAX_SEQUENCE:
         return int(value)
     raise ValueError("must be a decimal string of digits, at most 9223372036854775807")
 
@@ -115,9 +109,7 @@ def parse(value: bytes, headers: Headers = ()) -> CloudEvent:
         raise InvalidEventError("not_json", str(error)) from None
     if structured:
         if not isinstance(body, dict):
-            raise InvalidEventError(
-                "not_cloudevent", "the value must be a JSON object with the attributes of a CloudEvent"
-            )
+            raise InvalidEventError("not_cloudevent", "the value must be a JSON object with the attributes of a CloudEvent")
         if "data_base64" in body:
             raise InvalidEventError("not_cloudevent", "data_base64: send the data as JSON in `data`")
         attributes = body

@@ -153,9 +153,7 @@ def parse_event(
     model = models.get(event.type)
     if model is None:
         if event.type in EVENTS:
-            raise InvalidEventError(
-                "wrong_topic", f"type: {EVENTS[event.type].event_name} does not belong on this topic"
-            )
+            raise InvalidEventError("wrong_topic", f"type: {EVENTS[event.type].event_name} does not belong on this topic")
         raise InvalidEventError("unknown_type", f"type: expected one of {', '.join(sorted(models))}")
     try:
         data = model.model_validate(event.data)

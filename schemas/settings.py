@@ -37,9 +37,7 @@ class Settings(BaseSettings):
     session_timeout: Seconds = Field(10.0, description="seconds without a heartbeat until a worker's partitions move")
     heartbeat_interval: Seconds = Field(3.0, description="seconds between heartbeats")
     idempotent_producer: bool = Field(True, description="off for brokers without InitProducerId v0 (the embedded one)")
-    log_format: Literal["auto", "console", "json"] = Field(
-        "auto", description="auto: console on a terminal, else JSON lines"
-    )
+    log_format: Literal["auto", "console", "json"] = Field("auto", description="auto: console on a terminal, else JSON lines")
 
     @property
     def topics(self) -> Topics:

@@ -11,6 +11,9 @@ DAY_MS = 24 * 60 * 60 * 1000
 #: Room above `max_event_bytes` for a record's key, headers and framing.
 RECORD_OVERHEAD_BYTES = 64 * 1024
 
+#: A dead letter is whatever came, also when an input topic lets larger records in than a worker reads.
+MAX_DEAD_LETTER_BYTES = 32 * 1024 * 1024
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TopicSpec:
@@ -80,7 +83,8 @@ class Topics:
             yield TopicSpec(name=name, partitions=partitions, config=expiring)
         yield TopicSpec(name=self.decisions, partitions=partitions, config=lasting)
         for name in self.inputs:
-            yield TopicSpec(name=self.dead_letters(name), partitions=partitions, config=lasting)
+            letters = {**lasting, "max.message.bytes": str(MAX_DEAD_LETTER_BYTES)}
+            yield TopicSpec(name=self.dead_letters(name), partitions=partitions, config=letters)
         yield TopicSpec(name=self.policies, partitions=1, config=compacted)
 
 
