@@ -37,7 +37,10 @@ class _Guard(msgspec.Struct, array_like=True):
 
 
 class _Calls(msgspec.Struct, array_like=True):
-    """Columns over the calls; sequences as the distance from the call before, outcomes' from their call."""
+    """Columns over the calls; sequences as the distance from the call before, outcomes' from their call.
+
+    `signature_of` and `outcome_of` are empty when every call, or every outcome, is a new one: the usual case of a healthy run.
+    """
 
     tools: list[str]
     signatures: bytes
@@ -193,18 +196,19 @@ def _encode_calls(history: History, tool_offset: int, last_time: int) -> _Calls:
         outcome_times.append(last_time - outcome.time)
         missing.append(outcome.unknown_tool)
     ids = [call.call_id for call in history.calls]
+    signature_of = [signatures[call.signature.key] for call in history.calls]
     prefix = _common_prefix([call_id for call_id in ids if call_id is not None])
     return _Calls(
         tools=list(tools),
         signatures=b"".join(key.args_hash for key in signatures),
         signature_tools=[tools[key.tool] for key in signatures],
         polls=[number for key, number in signatures.items() if history.signatures[key].poll],
-        signature_of=[signatures[call.signature.key] for call in history.calls],
+        signature_of=[] if signature_of == list(range(len(ids))) else signature_of,
         sequences=sequences,
         id_prefix=prefix,
         ids=[None if call_id is None else _pack(call_id[len(prefix) :]) for call_id in ids],
         digests=b"".join(digests),
-        outcome_of=outcome_of,
+        outcome_of=[] if outcome_of == list(range(1, len(ids) + 1)) else outcome_of,
         outcome_sequences=outcome_sequences,
         outcome_offsets=outcome_offsets,
         outcome_times=outcome_times,
@@ -221,13 +225,13 @@ def _decode_calls(history: History, stored: _Calls, tool_offset: int, last_time:
     before = 0
     settled = 0
     outcomes: list[tuple[int, Outcome]] = []
-    for position, number in enumerate(stored.signature_of):
+    for position, number in enumerate(stored.signature_of or range(len(stored.ids))):
         distance, packed = stored.sequences[position], stored.ids[position]
         sequence = None if distance is None else before + distance
         before = before if sequence is None else sequence
         call_id = None if packed is None else stored.id_prefix + _unpack(packed)
         history.append(keys[number], poll=number in polls, sequence=sequence, call_id=call_id)
-        index = stored.outcome_of[position]
+        index = stored.outcome_of[position] if stored.outcome_of else position + 1
         if not index:
             continue
         after = stored.outcome_sequences[settled]

@@ -1,0 +1,122 @@
+"""Laws of the engine, over runs that hypothesis makes up."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schemas.decisions import Decision
+from schemas.policy import PolicyDocument
+from streams.detection import state_codec
+from streams.detection.engine import apply
+from streams.detection.facts import Facts, RunPartition
+from streams.detection.history import SignatureKey
+from streams.detection.run_state import RunState
+from streams.gateway.verdict_map import VerdictMap
+
+PARTITION = RunPartition("agent.tool-calls.v1", 0)
+POLICY = PolicyDocument.from_mapping(
+    {"tools": {"loopDetection": {"enabled": True, "warningThreshold": 2, "criticalThreshold": 4, "unknownToolThreshold": 3}}}
+)
+
+_keys = st.builds(SignatureKey, st.sampled_from(["read", "write"]), st.sampled_from([bytes(16), bytes(15) + b"\x01"]))
+_call_ids = st.sampled_from([None, "c1", "c2"])
+_tool_events = st.one_of(
+    st.fixed_dictionaries({"kind": st.just("started"), "key": _keys, "call_id": _call_ids}),
+    st.fixed_dictionaries(
+        {
+            "kind": st.just("finished"),
+            "key": _keys,
+            "call_id": _call_ids,
+            "outcome": st.sampled_from([None, b"a" * 8, b"a" * 8, b"b" * 8]),
+            "unknown_tool": st.sampled_from([None, None, "nope"]),
+        }
+    ),
+    st.fixed_dictionaries({"kind": st.just("blocked"), "key": _keys}),
+)
+_compactions = st.fixed_dictionaries({"kind": st.just("compaction"), "arms": st.booleans()})
+
+
+@st.composite
+def runs(draw: st.DrawFn, compactions: int = 3) -> list[Facts]:
+    """A run of up to 60 events with increasing sequences and some compactions among them."""
+    parts = draw(st.lists(_tool_events, min_size=1, max_size=60))
+    for _ in range(draw(st.integers(0, compactions))):
+        parts.insert(draw(st.integers(0, len(parts))), draw(_compactions))
+    return [
+        Facts(partition=PARTITION, offset=10 * number, time=1000 + number, sequence=3 * number, **part)
+        for number, part in enumerate(parts)
+    ]
+
+
+def interleaved(draw: st.DrawFn, events: list[Facts]) -> list[Facts]:
+    """The same events, each topic in its order, the two mixed anyhow."""
+    topics = [[e for e in events if e.kind != "compaction"], [e for e in events if e.kind == "compaction"]]
+    order = draw(st.permutations([0] * len(topics[0]) + [1] * len(topics[1])))
+    return [topics[topic].pop(0) for topic in order]
+
+
+def decisions_of(events: list[Facts], state: RunState | None = None) -> list[Decision]:
+    state = state or RunState("r1")
+    return [decision for event in events for decision in apply(state, event, POLICY).decisions]
+
+
+def without_withdrawn(decisions: list[Decision]) -> dict[str, Decision]:
+    """Leave out aborts that were withdrawn, with their release: a later compaction was read after them."""
+    kept: list[Decision] = []
+    for decision in decisions:
+        if decision.target.scope == "run" and decision.action == "release":
+            index = max(number for number, other in enumerate(kept) if other.action == "abort")
+            del kept[index]
+        else:
+            kept.append(decision)
+    return {decision.decision_id: decision for decision in kept}
+
+
+@given(st.data())
+def test_any_interleaving_of_the_two_topics_gives_the_same_decisions(data: st.DataObject) -> None:
+    events = data.draw(runs(compactions=1).filter(lambda run: len(run) <= 31))
+    assert without_withdrawn(decisions_of(data.draw(st.composite(interleaved)(events)))) == without_withdrawn(
+        decisions_of(events)
+    )
+
+
+@given(st.data())
+def test_with_several_compactions_the_decisions_are_the_same_apart_from_withdrawn_aborts(data: st.DataObject) -> None:
+    events = data.draw(runs().filter(lambda run: len(run) <= 31))
+    assert without_withdrawn(decisions_of(data.draw(st.composite(interleaved)(events)))) == without_withdrawn(
+        decisions_of(events)
+    )
+
+
+@given(runs(), st.data())
+def test_a_codec_round_trip_at_any_point_and_events_delivered_again_change_nothing(
+    events: list[Facts], data: st.DataObject
+) -> None:
+    state, found = RunState("r1"), []
+    for number, event in enumerate(events):
+        if data.draw(st.booleans()):
+            state = state_codec.decode("r1", state_codec.encode(state))
+        found += apply(state, event, POLICY).decisions
+        again = data.draw(st.integers(0, number))
+        found += apply(state, events[again], POLICY).decisions
+        found += apply(state, events[again]._replace(offset=events[number].offset + 5), POLICY).decisions
+    assert found == decisions_of(events)
+
+
+@given(runs(compactions=0))
+def test_the_decisions_folded_in_order_are_the_standing_verdicts(events: list[Facts]) -> None:
+    state, gate = RunState("r1"), VerdictMap()
+    for event in events:
+        for decision in apply(state, event, POLICY).decisions:
+            gate.fold(decision)
+        for signature in state.history.signatures:
+            answer = gate.lookup("r1", signature.tool, signature.args_hash.hex())
+            standing = state.standing.get((signature.tool,)) or state.standing.get((signature.tool, signature.args_hash))
+            assert (answer and (answer.action, answer.detector, answer.count)) == (
+                standing and (standing.action, standing.detector, standing.count)
+            )
+
+
+@given(runs())
+def test_decision_ids_are_unique_within_a_run(events: list[Facts]) -> None:
+    ids = [decision.decision_id for decision in decisions_of(events)]
+    assert len(ids) == len(set(ids))
