@@ -38,17 +38,8 @@ class Run:
     def start(self, tool: str = "read", args: int = 0, *, call_id: str | None = None, poll: bool = False) -> Facts:
         return self._add("started", key=key(tool, args), call_id=call_id, poll=poll)
 
-    def finish(
-        self,
-        tool: str = "read",
-        args: int = 0,
-        *,
-        outcome: int | None = 7,
-        call_id: str | None = None,
-        missing: str | None = None,
-    ) -> Facts:
-        hashed = None if outcome is None else digest(outcome)
-        return self._add("finished", key=key(tool, args), outcome=hashed, call_id=call_id, unknown_tool=missing)
+    def finish(self, tool: str = "read", args: int = 0, *, outcome: int | None = 7, **facts: Any) -> Facts:
+        return self._add("finished", key=key(tool, args), outcome=None if outcome is None else digest(outcome), **facts)
 
     def call(self, tool: str = "read", args: int = 0, *, outcome: int | None = 7, missing: str | None = None) -> None:
         self.start(tool, args)

@@ -142,12 +142,8 @@ def test_a_compaction_whose_outcomes_have_left_the_history_is_too_late(run, poli
 def test_shadow_mode_stands_in_every_decision(run, played):
     from schemas.policy import PolicyDocument
 
-    document = PolicyDocument.from_mapping(
-        {
-            "tools": {"loopDetection": {"enabled": True, "warningThreshold": 2, "criticalThreshold": 3}},
-            "loopwarden": {"mode": "shadow"},
-        }
-    )
+    detection = {"enabled": True, "warningThreshold": 2, "criticalThreshold": 3}
+    document = PolicyDocument.from_mapping({"tools": {"loopDetection": detection}, "loopwarden": {"mode": "shadow"}})
     for _ in range(3):
         run.call()
     assert {d.mode for d in played(run.events, document)} == {"shadow"}

@@ -1,0 +1,32 @@
+# `make demo` and `make test` need Python 3.11+ and nothing else; each makes the virtual environment.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test lint types check bench clean
+
+.venv/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[broker,rocksdb]' --group dev
+	touch $@
+
+demo: .venv/.installed ## watch looping runs being caught on an embedded broker
+	$(BIN)/loopwarden demo
+
+test: .venv/.installed ## every test; the broker that they need is started by the tests
+	$(BIN)/python -m pytest -q
+
+lint: .venv/.installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: .venv/.installed
+	$(BIN)/mypy
+
+check: lint types test
+
+bench: .venv/.installed ## events per second of a worker on the embedded broker
+	$(BIN)/python -m tests.bench.worker_throughput
+
+clean:
+	rm -rf .venv build dist
