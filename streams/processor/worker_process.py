@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -59,17 +60,24 @@ class WorkerProcess:
             return
         try:
             if process.poll() is None:
-                os.kill(self._worker_pid, 15)
+                os.kill(self._worker_pid, signal.SIGTERM)
                 process.wait(timeout)
         except ProcessLookupError:
             pass
         except subprocess.TimeoutExpired:
-            os.kill(self._worker_pid, 9)
+            os.kill(self._worker_pid, signal.SIGKILL)
         finally:
             for pipe in (process.stdin, process.stdout):
                 if pipe is not None:
                     pipe.close()
             process.wait()
+
+    def kill(self) -> None:
+        """End the worker with SIGKILL, as a crash would: nothing more is written or committed, and it does not leave its group."""
+        if self._process is not None and self._worker_pid is not None:
+            os.kill(self._worker_pid, signal.SIGKILL)
+            self._process.wait()
+            self.stop()
 
     def ensure_running(self) -> None:
         """Raise `WorkerProcessError` when the worker has ended."""
