@@ -73,11 +73,11 @@ class WorkerProcess:
             process.wait()
 
     def kill(self) -> None:
-        """End the worker with SIGKILL, as a crash would: nothing more is written or committed, and it does not leave its group."""
-        if self._process is not None and self._worker_pid is not None:
+        """End the worker with SIGKILL, as a crash would: it writes and commits nothing more and does not leave its group."""
+        if self._process is not None and self._process.poll() is None and self._worker_pid is not None:
             os.kill(self._worker_pid, signal.SIGKILL)
             self._process.wait()
-            self.stop()
+        self.stop()
 
     def ensure_running(self) -> None:
         """Raise `WorkerProcessError` when the worker has ended."""
@@ -91,7 +91,7 @@ class WorkerProcess:
         Raises `WorkerProcessError` after `patience` seconds without that, or when the worker ends.
         """
         wanted = {(topic, partition): offset for topic, partition, offset in ends if offset}
-        # Only asks for offsets: without a subscription it does not join the group. (Tansu hangs up on the admin client's request.)
+        # Only asks for offsets: without a subscription it does not join the group. (Tansu hangs up on the admin client.)
         client = AIOKafkaConsumer(
             bootstrap_servers=self._settings.bootstrap_servers, group_id=self._settings.group, enable_auto_commit=False
         )

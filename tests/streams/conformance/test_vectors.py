@@ -87,10 +87,10 @@ def test_calls_that_should_be_one_class_but_are_not_are_reported() -> None:
 def test_a_line_that_is_no_vector_is_named_by_file_and_line(tmp_path: Path, line: str, reason: str) -> None:
     path = tmp_path / "broken.jsonl"
     path.write_text(f"\n{line}\n")
-    with pytest.raises(VectorError, match=f"broken.jsonl:2: .*{reason}"):
+    with pytest.raises(VectorError, match=rf"broken\.jsonl:2: .*{reason}"):
         list(read_vectors(path))
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    with pytest.raises(VectorError, match="nowhere.jsonl: cannot be read"):
+    with pytest.raises(VectorError, match=r"nowhere\.jsonl: cannot be read"):
         list(read_vectors(tmp_path / "nowhere.jsonl"))
