@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 from schemas.decisions import Action, AsOf, Decision, EvidenceCall, Level, Origin, Target, decision_id
 from schemas.policy import EffectivePolicy, PolicyDocument
 from streams.detection import guard as compaction_guard
-from streams.detection.detectors import judge, unknown_tool_repeat
+from streams.detection.detectors import first_verdict, judges_in_force, unknown_tool_repeat
 from streams.detection.facts import Facts, RunPartition
 from streams.detection.history import Call, Outcome, Signature, SignatureKey
 from streams.detection.run_state import RUN, LastEvent, RunState, Standing, TargetKey, announcement_key
@@ -57,13 +57,13 @@ def apply(state: RunState, event: Facts, policy: PolicyDocument) -> Applied:
         if compaction:
             return Applied("ignored", [])
         state.begin()
-    turn = _Turn(state, event.partition, policy)
     if event.session_id is not None:
         state.session_id = event.session_id
-    if event.agent_id is not None and event.agent_id != state.agent_id:
+    other_agent = event.agent_id is not None and event.agent_id != state.agent_id
+    if other_agent:
         state.agent_id = event.agent_id
-        turn.judge_all()
-    elif state.policy_version != policy.version:
+    turn = _Turn(state, event.partition, policy)
+    if other_agent or state.policy_version != policy.version:
         turn.judge_all()
     state.last_time = max(state.last_time, event.time)
     effect = turn.compaction(event) if compaction else turn.tool_event(event)
@@ -101,12 +101,9 @@ class _Turn:
     def __init__(self, state: RunState, partition: RunPartition, document: PolicyDocument) -> None:
         self.state = state
         self.partition = partition
-        self.document = document
+        self.policy: EffectivePolicy = document.for_agent(state.agent_id)
+        self.judges = judges_in_force(self.policy)
         self.decisions: list[Decision] = []
-
-    @property
-    def policy(self) -> EffectivePolicy:
-        return self.document.for_agent(self.state.agent_id)
 
     # -- events --------------------------------------------------------------------------------------------------------------
 
@@ -243,12 +240,11 @@ class _Turn:
         """Judge every target of the history, and those that have a verdict, under the policy now in force."""
         keys = set(self.state.history.signatures)
         keys.update(SignatureKey(*target) for target in self.state.standing if len(target) == 2)
-        self.state.policy_version = self.document.version
+        self.state.policy_version = self.policy.version
         self._judge(dict.fromkeys(sorted(keys)))
 
     def _judge(self, keys: dict[SignatureKey, None]) -> None:
         state, policy = self.state, self.policy
-        state.policy_version = self.document.version
         found = unknown_tool_repeat.judge(state.history, policy)
         tool_wide = {target[0] for target in state.standing if len(target) == 1}
         tools = tool_wide | ({found[0]} if found is not None else set())
@@ -264,7 +260,10 @@ class _Turn:
         for key in keys:
             signature = state.history.signatures.get(key)
             covered = (key.tool,) in state.standing
-            self._stand(key_target(key), None if signature is None or covered else judge(state.history, signature, policy))
+            self._stand(
+                key_target(key),
+                None if signature is None or covered else first_verdict(self.judges, state.history, signature, policy),
+            )
 
     def _verdict_of(self, target: TargetKey) -> Verdict | None:
         if len(target) == 1:
@@ -272,7 +271,7 @@ class _Turn:
             return found[1] if found is not None else None
         if len(target) == 2:
             signature = self.state.history.signatures.get(SignatureKey(*target))
-            return None if signature is None else judge(self.state.history, signature, self.policy)
+            return None if signature is None else first_verdict(self.judges, self.state.history, signature, self.policy)
         return None
 
     def _stand(self, target: TargetKey, verdict: Verdict | None) -> None:

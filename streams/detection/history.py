@@ -144,6 +144,10 @@ class History:
             return None
         return Alternation(self.calls[-1].signature, self.calls[-2].signature, self._alternation)
 
+    def alternates_with(self, signature: Signature) -> bool:
+        """Whether the history ends with an alternation in which it is this signature's turn."""
+        return self._alternation >= 2 and self.calls[-2].signature is signature
+
     def alternation_calls(self) -> Iterator[Call]:
         """Yield the calls of the trailing alternation, newest first."""
         return iter(self.calls[: -self._alternation - 1 : -1])

@@ -33,10 +33,10 @@ def judges_in_force(policy: EffectivePolicy) -> tuple[Judge, ...]:
     return tuple(judges)
 
 
-def judge(history: History, signature: Signature, policy: EffectivePolicy) -> Verdict | None:
+def first_verdict(judges: tuple[Judge, ...], history: History, signature: Signature, policy: EffectivePolicy) -> Verdict | None:
     """Return the first verdict about the next call with this signature."""
-    for judge_call in judges_in_force(policy):
-        verdict = judge_call(history, signature, policy)
+    for judge in judges:
+        verdict = judge(history, signature, policy)
         if verdict is not None:
             return verdict
     return None

@@ -12,8 +12,10 @@ def judge(history: History, signature: Signature, policy: EffectivePolicy) -> Ve
 
     The pending call counts, and must be the one whose turn it is. The warning does not look at outcomes.
     """
+    if not history.alternates_with(signature):
+        return None
     alternation = history.alternation()
-    if alternation is None or alternation.other is not signature or alternation.length + 1 < policy.warning_threshold:
+    if alternation is None or alternation.length + 1 < policy.warning_threshold:
         return None
     count = alternation.length + 1
     critical = count >= policy.critical_threshold and _outcomes_constant(history)
