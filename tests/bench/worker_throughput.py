@@ -9,6 +9,7 @@ import random
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import xxhash
@@ -36,10 +37,8 @@ def events(count: int, runs: int, topic: str) -> list[OutgoingEvent]:
         run_id, step = f"run-{run:07d}", number // runs
         args = xxhash.xxh3_128_hexdigest(b"loop" if run in looping else b"%d-%d" % (run, step))
         call = {"run_id": run_id, "tool": "exec", "call_id": f"call_{number:024d}", "args_hash": args}
-        for model, extra, sequence in (
-            (ToolCallStarted, {}, 2 * step + 1),
-            (ToolCallFinished, {"outcome_hash": args}, 2 * step + 2),
-        ):
+        started, finished = (ToolCallStarted, {}, 2 * step + 1), (ToolCallFinished, {"outcome_hash": args}, 2 * step + 2)
+        for model, extra, sequence in (started, finished):
             wire = cloudevents.structured(
                 event_type=model.event_type(),
                 source="bench",
@@ -67,10 +66,7 @@ async def measure(broker: str, tag: str, made: list[OutgoingEvent], folder: Path
         heartbeat_interval=0.5,
     )
     await create_topics(broker, settings.topics, partitions=PARTITIONS)
-    moved = [
-        OutgoingEvent(topic=settings.topics.tool_calls, key=e.key, value=e.value, run_id=e.run_id, sequence=e.sequence)
-        for e in made
-    ]
+    moved = [replace(event, topic=settings.topics.tool_calls) for event in made]
     await publish_events(broker, moved, topics=settings.topics)
     ends = [0] * PARTITIONS
     for event in made:

@@ -17,9 +17,8 @@ from schemas.events import (
 
 def event(event_type="dev.loopwarden.tool-call.started.v1", data=None, **attributes):
     data = {"run_id": "r1", "tool": "read", "params": {}} if data is None else data
-    return json.dumps(
-        {"specversion": "1.0", "id": "e1", "source": "test", "type": event_type, "data": data, **attributes}
-    ).encode()
+    required = {"specversion": "1.0", "id": "e1", "source": "test", "type": event_type}
+    return json.dumps({**required, "data": data, **attributes}).encode()
 
 
 def parse(value, headers=(), *, key=b"r1", models=TOOL_CALL_EVENTS):
