@@ -27,5 +27,5 @@ def configure_logs(log_format: Literal["auto", "console", "json"]) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
-    for name in ("streams", "loopwarden"):
+    for name in ("streams.processor", "loopwarden"):  # the services of the transport speak of themselves
         logging.getLogger(name).setLevel(logging.INFO)

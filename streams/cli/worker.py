@@ -1,6 +1,7 @@
 """`loopwarden worker`: watches runs and publishes decisions."""
 
 import asyncio
+import io
 import logging
 import os
 import sys
@@ -45,7 +46,13 @@ def worker(
         logging.getLogger("loopwarden").warning(_NO_POLICY)
     partitions = asyncio.run(_checked_partitions(settings))
     faust_app = create_app(settings, document, partitions=partitions, on_failure=_give_up)
-    faust.Worker(faust_app, loglevel=logging.WARNING, redirect_stdouts=False, quiet=True).execute_from_commandline()
+    faust.Worker(
+        faust_app,
+        override_logging=False,  # ours is set up already
+        redirect_stdouts=False,
+        quiet=True,
+        stdout=io.StringIO(),  # Faust's spinner, which writes terminal codes into files too
+    ).execute_from_commandline()
 
 
 async def _checked_partitions(settings: Settings) -> int:

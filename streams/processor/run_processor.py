@@ -68,6 +68,11 @@ class RunProcessor:
             except StaleBatch as reason:
                 self._forget()
                 log.info("batch dropped, it will be processed again", reason=str(reason))
+            except BaseException:
+                # Failed or cancelled: the states may hold events whose decisions are not on their topic, and a release that
+                # follows must not write them.
+                self._forget()
+                raise
 
     async def _process(self, batch: Batch) -> None:
         letters, decisions = self._apply(batch)
@@ -123,9 +128,10 @@ class RunProcessor:
     # -- commits ---------------------------------------------------------------------------------------------------------------
 
     async def commit_when_due(self) -> None:
-        """Commit what is pending when no batch comes along to do it."""
+        """Commit what is pending when no batch comes along to do it, states that another policy changed included."""
         async with self.lock:
-            if self._pending and time.monotonic() - self._committed_at >= self.settings.commit_interval:
+            unwritten = any(self._touched.values()) and self.app.consumer.lease.held
+            if (self._pending or unwritten) and time.monotonic() - self._committed_at >= self.settings.commit_interval:
                 try:
                     await self._commit()
                 except StaleBatch as reason:
@@ -142,6 +148,7 @@ class RunProcessor:
         async with self.lock:
             self._forget()
             numbers = sorted({tp.partition for tp in partitions if tp.topic == self.settings.topics.tool_calls})
+            log.info("partitions taken over", partitions=numbers, policy_version=self.policy.version)
             self._unjudged = ((number, key) for number in numbers for key in list(self.table.keys_of(number)))
 
     def _forget(self) -> None:
