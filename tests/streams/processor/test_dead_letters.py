@@ -26,7 +26,7 @@ class Bad(NamedTuple):
     code: str
     value: bytes | None
     key: bytes | None = KEY
-    headers: tuple[tuple[str, bytes], ...] = ()
+    headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
 def event(data: Any, *, event_type: str = "dev.loopwarden.tool-call.started.v1") -> dict[str, Any]:
@@ -60,7 +60,7 @@ BAD_ANYWHERE = [
     Bad("not_cloudevent", b"{}", headers=(("ce_specversion", b"1.0"), ("ce_id", b"\xff\xfe"), ("trace", b"\x00\xff"))),
     Bad("unknown_type", wire({"run_id": RUN}, event_type=f"dev.{SECRET}.v1"), headers=(("loopwarden.error.code", b"older"),)),
     Bad("empty", b""),
-    Bad("empty", None),
+    Bad("empty", None, headers=(("trace", None),)),
     Bad("too_large", call('"' + "x" * 2_000_000 + '"')),
 ]
 BAD_CALLS = [

@@ -46,7 +46,7 @@ def record(
     timestamp: int = 1_700_000_000_000,
 ) -> Record:
     """Make a record of partition 3 at offset 1042."""
-    return ConsumerRecord(
+    made: Record = ConsumerRecord(
         topic=topic,
         partition=3,
         offset=1042,
@@ -59,6 +59,7 @@ def record(
         serialized_value_size=0,
         headers=tuple(headers or ()),
     )
+    return made
 
 
 def with_params(text: str) -> bytes:

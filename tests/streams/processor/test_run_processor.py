@@ -1,5 +1,6 @@
 """Real workers that stop, die and come back: nothing is lost, and nothing is decided otherwise."""
 
+import asyncio
 from collections.abc import Iterable
 from typing import Any
 
@@ -9,6 +10,8 @@ from schemas.decisions import Decision
 from schemas.topics import partition_of
 
 pytestmark = pytest.mark.broker
+
+DETECTORS_OFF = {"tools": {"loopDetection": {"enabled": False}}}
 
 
 def by_id(decisions: Iterable[Decision]) -> dict[str, dict[str, Any]]:
@@ -96,7 +99,30 @@ async def test_another_policy_releases_a_blocked_call_without_a_new_event(lab: A
     await lab.committed(worker)
     worker.stop()
     blocked = [decision for decision in await lab.decisions() if decision.action == "block"][-1]
-    lab.worker({"tools": {"loopDetection": {"enabled": False}}})
+    lab.worker(DETECTORS_OFF)
     released = await lab.decision(lambda decision: decision.policy_version != blocked.policy_version)
     assert (released.action, released.reason) == ("release", "changed")
     assert (released.target, released.detector, released.count) == (blocked.target, blocked.detector, blocked.count)
+
+
+async def test_states_that_another_policy_changed_are_written_while_no_event_comes(lab: Any) -> None:
+    """Else a worker that dies before the next event leaves states behind that contradict the decisions."""
+    await lab.create()
+    worker = lab.worker()
+    await lab.publish(lab.run().loop(21))
+    await lab.committed(worker)
+    worker.stop()
+    blocked = [decision for decision in await lab.decisions() if decision.action == "block"][-1]
+    changelog = (f"{lab.settings.group}-runs-changelog", partition_of("run", 2))
+    before = len(await lab.records(*changelog))
+    worker = lab.worker(DETECTORS_OFF)
+    await lab.decision(lambda decision: decision.policy_version != blocked.policy_version)
+    async with asyncio.timeout(10):
+        while len(await lab.records(*changelog)) == before:
+            pass
+    worker.kill()
+    worker = lab.worker()
+    async with asyncio.timeout(20):
+        while (await lab.decisions())[-1].action != "block":
+            worker.ensure_running()
+    assert (await lab.decisions())[-1].decision_id == blocked.decision_id

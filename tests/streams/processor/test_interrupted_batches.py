@@ -1,0 +1,64 @@
+"""A batch that fails or is cancelled half-way leaves no state that is ahead of its decisions."""
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from aiokafka.structs import ConsumerRecord
+
+from schemas.policy import PolicyDocument
+from schemas.settings import Settings
+from streams.processor import run_processor
+from streams.processor.run_processor import RunProcessor
+
+VALUE = (
+    b'{"specversion": "1.0", "id": "1", "source": "/t", "type": "dev.loopwarden.tool-call.started.v1",'
+    b' "data": {"run_id": "r", "tool": "read", "params": {}}}'
+)
+
+
+class Table:
+    """Keeps what is written."""
+
+    def __init__(self) -> None:
+        self.written: dict[bytes, bytes | None] = {}
+
+    def get_raw(self, partition: int, key: bytes) -> bytes | None:
+        return self.written.get(key)
+
+    async def put_many(self, partition: int, changes: dict[bytes, bytes | None]) -> None:
+        self.written.update(changes)
+
+
+def batch_of_one(offset: int) -> Any:
+    topic = Settings().topics.tool_calls
+    record = ConsumerRecord(topic, 0, offset, 0, 0, b"r", VALUE, None, 1, len(VALUE), ())
+    return SimpleNamespace(
+        topic=topic, partition=0, records=[record], ensure_owned=lambda: None, processed=lambda: None, done=lambda: None
+    )
+
+
+@pytest.mark.parametrize("end", [asyncio.CancelledError(), RuntimeError("no answer")], ids=["cancelled", "failed"])
+async def test_a_release_after_an_interrupted_batch_writes_nothing_of_it(
+    monkeypatch: pytest.MonkeyPatch, end: BaseException
+) -> None:
+    async def interrupted(*_: Any) -> None:
+        raise end
+
+    async def sent(*_: Any) -> None:
+        return None
+
+    table: Any = Table()
+    processor = RunProcessor(
+        app=None, table=table, settings=Settings(commit_interval=600.0), policy=PolicyDocument.from_mapping({})
+    )
+    monkeypatch.setattr(run_processor, "send_batches", interrupted)
+    with pytest.raises(type(end)):
+        await processor.process(batch_of_one(7))
+    await processor.release(frozenset())
+    assert table.written == {}
+    monkeypatch.setattr(run_processor, "send_batches", sent)
+    await processor.process(batch_of_one(7))
+    await processor.release(frozenset())
+    assert list(table.written) == [b"r"]
