@@ -85,14 +85,15 @@ def guard_status(state: RunState, policy: PolicyDocument) -> tuple[bool, int]:
     return remaining > 0, remaining
 
 
-def standing_for(verdict: Verdict | None, state: RunState) -> Standing | None:
+def standing_for(verdict: Verdict | None, state: RunState, policy: EffectivePolicy) -> Standing | None:
     """Return what a verdict means for the next call: refused, warned about, or (None) silently let through."""
     if verdict is None:
         return None
     if not verdict.critical and verdict.count // WARNING_BUCKET <= state.announced.get(announcement_key(verdict.warning_key), 0):
         return None
     action: Literal["block", "warn"] = "block" if verdict.critical else "warn"
-    return Standing(action, verdict.detector, verdict.count, verdict.warning_key, verdict.paired_tool)
+    mode = policy.mode_of(verdict.detector)
+    return Standing(action, verdict.detector, verdict.count, verdict.warning_key, verdict.paired_tool, mode)
 
 
 class _Turn:
@@ -207,7 +208,7 @@ class _Turn:
         outcome = call.outcome
         self.state.abort_window = (armed_at, outcome.sequence if outcome.sequence is not None else armed_at)
         key = f"run:{self.state.run_id}"
-        standing = Standing("abort", compaction_guard.NAME, abort.count, key)
+        standing = Standing("abort", compaction_guard.NAME, abort.count, key, mode=self.policy.mode_of(compaction_guard.NAME))
         self.state.standing[RUN] = standing
         self._emit(
             "abort",
@@ -276,7 +277,7 @@ class _Turn:
 
     def _stand(self, target: TargetKey, verdict: Verdict | None) -> None:
         old = self.state.standing.get(target)
-        new = standing_for(verdict, self.state)
+        new = standing_for(verdict, self.state, self.policy)
         if new is None:
             if old is not None:
                 del self.state.standing[target]
@@ -345,7 +346,7 @@ class _Turn:
                 message=message,
                 warning_key=standing.warning_key,
                 late=late,
-                mode=policy.mode_of(standing.detector),
+                mode=standing.mode,
                 policy_version=policy.version,
                 engine_version=ENGINE_VERSION,
                 since=Origin(**place, offset=state.since),

@@ -26,10 +26,12 @@ class Standing:
     count: int
     warning_key: str
     paired_tool: str | None = None
+    mode: Literal["enforce", "shadow"] = "enforce"
 
     def says_the_same(self, other: "Standing") -> bool:
         """Whether a consumer that knows the other need not be told."""
-        return (self.action, self.detector, self.count) == (other.action, other.detector, other.count)
+        mine = (self.action, self.detector, self.count, self.mode)
+        return mine == (other.action, other.detector, other.count, other.mode)
 
 
 class LastEvent(NamedTuple):

@@ -71,7 +71,7 @@ class _State(msgspec.Struct, array_like=True):
     abort_window: tuple[int, int] | None
     ended: bool
     announced: dict[bytes, int]
-    standing: list[tuple[str | None, bytes | None, str, str, int, str, str | None]]
+    standing: list[tuple[str | None, bytes | None, str, str, int, str, str | None, str]]
     guard: _Guard | None
     calls: _Calls | None
 

@@ -139,11 +139,14 @@ def test_a_compaction_whose_outcomes_have_left_the_history_is_too_late(run, poli
     assert apply(state, late, policy_of(historySize=3)).effect == "ignored"
 
 
-def test_shadow_mode_stands_in_every_decision(run, played):
+def test_shadow_mode_stands_in_every_decision_and_a_change_of_mode_is_a_decision(run, played):
     from schemas.policy import PolicyDocument
 
     detection = {"enabled": True, "warningThreshold": 2, "criticalThreshold": 3}
     document = PolicyDocument.from_mapping({"tools": {"loopDetection": detection}, "loopwarden": {"mode": "shadow"}})
     for _ in range(3):
         run.call()
-    assert {d.mode for d in played(run.events, document)} == {"shadow"}
+    state = RunState("r1")
+    assert {d.mode for d in played(run.events, document, state)} == {"shadow"}
+    enforced = judge_again(state, run.events[0].partition, PolicyDocument.from_mapping({"tools": {"loopDetection": detection}}))
+    assert [(d.action, d.mode) for d in enforced] == [("block", "enforce")]
