@@ -55,23 +55,31 @@ class Counter:
 
     async def process(self, batch: Batch) -> None:
         async with self.lock:
-            source = 1 if batch.topic == self.calls else 2
-            decisions = []
-            for record in batch.records:
-                state = self.state(batch.partition, record.key)
-                if record.offset >= state[source]:
-                    state[0] += 1
-                    state[source] = record.offset + 1
-                    self.touched.setdefault(batch.partition, set()).add(record.key)
-                    decisions.append(ProducerRecord(record.key, f"{batch.topic}/{batch.partition}/{record.offset}".encode()))
-            if self.delay:
-                await asyncio.sleep(self.delay)
-            batch.ensure_owned()
-            await send_batches(self.app, self.decisions, batch.partition, decisions)
-            batch.processed()
-            self.pending.append(batch)
-            if time.monotonic() - self.committed_at >= COMMIT_INTERVAL:
-                await self.commit()
+            try:
+                await self.count(batch)
+            except BaseException:
+                # Events of this batch are in the states, their decisions are not written: no release may write such states.
+                self.states, self.touched, self.pending = {}, {}, []
+                raise
+
+    async def count(self, batch: Batch) -> None:
+        source = 1 if batch.topic == self.calls else 2
+        decisions = []
+        for record in batch.records:
+            state = self.state(batch.partition, record.key)
+            if record.offset >= state[source]:
+                state[0] += 1
+                state[source] = record.offset + 1
+                self.touched.setdefault(batch.partition, set()).add(record.key)
+                decisions.append(ProducerRecord(record.key, f"{batch.topic}/{batch.partition}/{record.offset}".encode()))
+        if self.delay:
+            await asyncio.sleep(self.delay)
+        batch.ensure_owned()
+        await send_batches(self.app, self.decisions, batch.partition, decisions)
+        batch.processed()
+        self.pending.append(batch)
+        if time.monotonic() - self.committed_at >= COMMIT_INTERVAL:
+            await self.commit()
 
     async def commit(self) -> None:
         await self.write_states()
