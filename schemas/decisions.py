@@ -9,10 +9,10 @@ from schemas import cloudevents
 from schemas.canonical_json import canonical_bytes
 from schemas.cloudevents import TYPE_PREFIX, Headers, InvalidEventError
 from schemas.events import Hash, RunId, ToolName
+from schemas.policy.model import Mode
 
 Action = Literal["block", "warn", "release", "abort"]
 Level = Literal["warning", "critical"]
-Mode = Literal["enforce", "shadow"]
 
 DECISION_TYPE = f"{TYPE_PREFIX}decision.v1"
 

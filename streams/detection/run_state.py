@@ -5,6 +5,7 @@ from typing import Literal, NamedTuple
 
 import xxhash
 
+from schemas.policy.model import Mode
 from streams.detection.guard import Guard
 from streams.detection.history import History
 
@@ -26,7 +27,7 @@ class Standing:
     count: int
     warning_key: str
     paired_tool: str | None = None
-    mode: Literal["enforce", "shadow"] = "enforce"
+    mode: Mode = "enforce"
 
     def says_the_same(self, other: "Standing") -> bool:
         """Whether a consumer that knows the other need not be told."""

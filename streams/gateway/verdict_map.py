@@ -8,8 +8,8 @@ Target = tuple[str | None, str | None]
 class VerdictMap:
     """Per run, what the next calls with a target would be told.
 
-    Decisions are folded in the order of their partition; one that was read before (same `decision_id`) as the newest of its
-    target changes nothing, and so do copies after a crash, which repeat the same course.
+    Decisions are folded in the order of their partition. Copies after a crash repeat the same course and end at the same answers;
+    on the way a warning that was given may stand once more.
     """
 
     def __init__(self) -> None:
