@@ -10,6 +10,7 @@ from aiokafka.errors import TopicAlreadyExistsError, for_code
 
 from schemas.settings import Settings
 from schemas.topics import Topics
+from streams.connection import Connection
 
 _REMEDY = "run `loopwarden topics create`"
 
@@ -22,8 +23,8 @@ class TopicsError(RuntimeError):
 
 
 @asynccontextmanager
-async def _admin(bootstrap: str) -> AsyncIterator[AIOKafkaAdminClient]:
-    client = AIOKafkaAdminClient(bootstrap_servers=bootstrap, request_timeout_ms=_REQUEST_TIMEOUT_MS)
+async def _admin(connection: Connection) -> AsyncIterator[AIOKafkaAdminClient]:
+    client = AIOKafkaAdminClient(**connection.client_options(), request_timeout_ms=_REQUEST_TIMEOUT_MS)
     try:
         await client.start()
         yield client
@@ -32,7 +33,7 @@ async def _admin(bootstrap: str) -> AsyncIterator[AIOKafkaAdminClient]:
 
 
 async def create_topics(
-    bootstrap: str,
+    connection: Connection,
     topics: Topics,
     *,
     partitions: int = 4,
@@ -46,7 +47,7 @@ async def create_topics(
     """
     size = Settings.model_fields["max_event_bytes"].default if max_event_bytes is None else max_event_bytes
     specs = list(topics.specs(partitions=partitions, max_event_bytes=size, replication_factor=replication_factor))
-    async with _admin(bootstrap) as client:
+    async with _admin(connection) as client:
         there = await _counts(client)
         missing = [spec for spec in specs if spec.name not in there]
         if not missing:
@@ -65,14 +66,14 @@ async def create_topics(
     return created
 
 
-async def check_topics(bootstrap: str, topics: Topics) -> list[str]:
+async def check_topics(connection: Connection, topics: Topics) -> list[str]:
     """Return what is wrong with the topics, one line for each problem; an empty list means that workers can run.
 
     Looked at: missing topics, partition counts of inputs, decisions and dead letters that differ, and `cleanup.policy` where the
     broker reports it (Tansu only reports what was set explicitly). Raises `aiokafka.errors.KafkaError` when the broker cannot
     be reached.
     """
-    async with _admin(bootstrap) as client:
+    async with _admin(connection) as client:
         counts = await _counts(client)
         wanted = {spec.name: spec for spec in topics.specs(partitions=1, max_event_bytes=1)}
         cleanup = await _cleanup_policies(client, [name for name in wanted if name in counts])
@@ -85,9 +86,9 @@ async def check_topics(bootstrap: str, topics: Topics) -> list[str]:
     return problems
 
 
-async def partition_counts(bootstrap: str, names: Iterable[str]) -> dict[str, int]:
+async def partition_counts(connection: Connection, names: Iterable[str]) -> dict[str, int]:
     """Return the number of partitions of each topic; raises `TopicsError` naming the missing ones."""
-    async with _admin(bootstrap) as client:
+    async with _admin(connection) as client:
         counts = await _counts(client)
     wanted = list(names)
     if missing := [name for name in wanted if name not in counts]:
@@ -95,9 +96,9 @@ async def partition_counts(bootstrap: str, names: Iterable[str]) -> dict[str, in
     return {name: counts[name] for name in wanted}
 
 
-async def partition_count(bootstrap: str, topics: Topics) -> int:
+async def partition_count(connection: Connection, topics: Topics) -> int:
     """Return the number of partitions that inputs and decisions share; raises `TopicsError` when they are missing or differ."""
-    counts = await partition_counts(bootstrap, [*topics.inputs, topics.decisions])
+    counts = await partition_counts(connection, [*topics.inputs, topics.decisions])
     if problems := _disagreements(counts):
         raise TopicsError("\n".join(problems))
     return counts[topics.tool_calls]

@@ -12,6 +12,7 @@ from schemas.settings import Settings
 from streams.cli.options import Bootstrap, Json, TopicPrefix, settings_with
 from streams.cli.outcomes import FINDINGS
 from streams.cli.terminal import printable
+from streams.connection import Connection
 from streams.gateway.decision_reader import read_decisions
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -50,7 +51,7 @@ async def _print(settings: Settings, *, follow: bool, from_beginning: bool, run:
         typer.echo(f"loopwarden: {origin}: {printable(str(error))}", err=True)
 
     found = read_decisions(
-        settings.bootstrap_servers, settings.topics, follow=follow, from_beginning=from_beginning, on_invalid=report
+        Connection.from_settings(settings), settings.topics, follow=follow, from_beginning=from_beginning, on_invalid=report
     )
     async with aclosing(found):
         async for published in found:

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from schemas.settings import Settings
 from streams.cli.options import Bootstrap, TopicPrefix, settings_with
+from streams.connection import Connection
 from streams.intake.background import in_background
 from streams.intake.call_lines import events_of_calls
 from streams.intake.event_lines import events_of_lines
@@ -83,7 +84,7 @@ async def _publish(events: AsyncIterator[OutgoingEvent], *, settings: Settings, 
     # On a pipe the console shows no status.
     with Console(stderr=True).status("publishing") as status:
         return await publish_events(
-            settings.bootstrap_servers,
+            Connection.from_settings(settings),
             events,
             topics=settings.topics,
             rate=rate,

@@ -8,6 +8,7 @@ import typer
 from streams import topics_admin
 from streams.cli.options import Bootstrap, TopicPrefix, settings_with
 from streams.cli.outcomes import FINDINGS
+from streams.connection import Connection
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)
 
@@ -28,7 +29,7 @@ def create(
     settings = settings_with(bootstrap_servers=bootstrap, topic_prefix=topic_prefix)
     created = asyncio.run(
         topics_admin.create_topics(
-            settings.bootstrap_servers,
+            Connection.from_settings(settings),
             settings.topics,
             partitions=partitions,
             replication_factor=replication_factor,
@@ -40,14 +41,14 @@ def create(
     )
     for spec in specs:
         typer.echo(f"{spec.name}: {'created' if spec.name in created else 'kept'}")
-    _report(asyncio.run(topics_admin.check_topics(settings.bootstrap_servers, settings.topics)))
+    _report(asyncio.run(topics_admin.check_topics(Connection.from_settings(settings), settings.topics)))
 
 
 @app.command(epilog="Example: loopwarden topics check --bootstrap kafka:9092")
 def check(bootstrap: Bootstrap = None, topic_prefix: TopicPrefix = None) -> None:
     """Check that all topics are there, agree in their partitions and have the right cleanup policy; exit 1 if not."""
     settings = settings_with(bootstrap_servers=bootstrap, topic_prefix=topic_prefix)
-    _report(asyncio.run(topics_admin.check_topics(settings.bootstrap_servers, settings.topics)))
+    _report(asyncio.run(topics_admin.check_topics(Connection.from_settings(settings), settings.topics)))
     typer.echo("All topics are as they should be.")
 
 

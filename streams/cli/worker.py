@@ -15,6 +15,7 @@ from schemas.policy import PolicyDocument, read_policy
 from schemas.settings import Settings
 from streams.cli.logs import configure_logs
 from streams.cli.options import Bootstrap, TopicPrefix, settings_with
+from streams.connection import Connection
 from streams.processor import create_app
 from streams.topics_admin import TopicsError, check_topics, partition_count
 
@@ -56,10 +57,11 @@ def worker(
 
 
 async def _checked_partitions(settings: Settings) -> int:
-    problems = await check_topics(settings.bootstrap_servers, settings.topics)
+    connection = Connection.from_settings(settings)
+    problems = await check_topics(connection, settings.topics)
     if problems:
         raise TopicsError("\n".join(problems))
-    return await partition_count(settings.bootstrap_servers, settings.topics)
+    return await partition_count(connection, settings.topics)
 
 
 def _give_up(error: BaseException) -> None:

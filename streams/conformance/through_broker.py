@@ -19,6 +19,7 @@ from schemas.policy import PolicyDocument
 from schemas.settings import Settings
 from schemas.topics import partition_of
 from streams.conformance.vectors import Difference, Json, Vector, answer_difference, event_of, nudge, run_of
+from streams.connection import Connection
 from streams.gateway.decision_reader import read_decisions
 from streams.gateway.verdict_map import VerdictMap
 from streams.intake.outgoing import OutgoingEvent
@@ -74,7 +75,7 @@ async def play_through_broker(
     settings = settings.model_copy(
         update={"bootstrap_servers": bootstrap_servers, "topic_prefix": f"{tag}.", "group": tag, "commit_interval": 0.1}
     )
-    await create_topics(bootstrap_servers, settings.topics, partitions=PARTITIONS)
+    await create_topics(Connection.from_settings(settings), settings.topics, partitions=PARTITIONS)
     ends: Counter[tuple[str, int]] = Counter()
     with tempfile.TemporaryDirectory(prefix="loopwarden-") as folder:
         phase = 0
@@ -97,7 +98,7 @@ async def play_through_broker(
                 break
     on_phase("comparing")
     decisions: dict[str, list[Decision]] = {}
-    async for published in read_decisions(bootstrap_servers, settings.topics):
+    async for published in read_decisions(Connection.from_settings(settings), settings.topics):
         decisions.setdefault(published.decision.run_id, []).append(published.decision)
     return [difference for play in plays for difference in _differences(play, decisions)]
 
@@ -117,7 +118,7 @@ async def _publish(settings: Settings, events: list[tuple[str, str, bytes, int]]
         ends[topic, partition_of(run_id, PARTITIONS)] += 1
         outgoing.append(OutgoingEvent(topic=topic, key=run_id.encode(), value=wire, run_id=run_id, sequence=sequence))
     if outgoing:
-        await publish_events(settings.bootstrap_servers, outgoing, topics=topics)
+        await publish_events(Connection.from_settings(settings), outgoing, topics=topics)
 
 
 def _differences(play: _Played, decisions: dict[str, list[Decision]]) -> Iterable[Difference]:

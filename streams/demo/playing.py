@@ -12,6 +12,7 @@ from pathlib import Path
 from schemas.events import ToolCallStarted, parse_event
 from schemas.settings import Settings
 from schemas.topics import partition_of
+from streams.connection import Connection
 from streams.demo.display import Display
 from streams.demo.tally import Tally
 from streams.gateway.decision_reader import PublishedDecision, read_decisions
@@ -42,7 +43,7 @@ async def play(
             update={"policy_file": policy, "data_dir": Path(folder) / "data", "store": "memory://", "commit_interval": 0.1}
         )
         await create_topics(
-            settings.bootstrap_servers, settings.topics, partitions=PARTITIONS, max_event_bytes=settings.max_event_bytes
+            Connection.from_settings(settings), settings.topics, partitions=PARTITIONS, max_event_bytes=settings.max_event_bytes
         )
         with WorkerProcess(settings, log_path=Path(folder) / "worker.log") as worker:
             played = _Played(settings=settings, display=display, worker=worker, show_calls=show_calls)
@@ -65,7 +66,7 @@ class _Played:
         follower = asyncio.create_task(self._follow())
         try:
             await publish_events(
-                self._settings.bootstrap_servers,
+                Connection.from_settings(self._settings),
                 self._paced(in_background(events), pace=pace),
                 topics=self._settings.topics,
                 max_event_bytes=self._settings.max_event_bytes,
@@ -76,7 +77,7 @@ class _Played:
             with contextlib.suppress(asyncio.CancelledError):
                 await follower
         # Everything is decided: what the follower has not got to yet lies before the end.
-        async for published in read_decisions(self._settings.bootstrap_servers, self._settings.topics):
+        async for published in read_decisions(Connection.from_settings(self._settings), self._settings.topics):
             self._take(published)
 
     async def _paced(self, events: AsyncIterable[OutgoingEvent], *, pace: float) -> AsyncIterator[OutgoingEvent]:
@@ -107,7 +108,7 @@ class _Played:
             await self._worker.wait_until_committed(ends, patience=600)
 
     async def _follow(self) -> None:
-        found = read_decisions(self._settings.bootstrap_servers, self._settings.topics, follow=True)
+        found = read_decisions(Connection.from_settings(self._settings), self._settings.topics, follow=True)
         async with aclosing(found):
             async for published in found:
                 self._take(published)

@@ -8,6 +8,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from schemas.cloudevents import InvalidEventError
 from schemas.decisions import Decision, Origin
 from schemas.topics import Topics
+from streams.connection import Connection
 from streams.topics_admin import partition_counts
 
 #: Milliseconds that a fetch may wait at the broker: a fetch that waits on idle partitions holds up the busy ones.
@@ -23,7 +24,7 @@ class PublishedDecision:
 
 
 async def read_decisions(
-    bootstrap: str,
+    connection: Connection,
     topics: Topics,
     *,
     follow: bool = False,
@@ -36,10 +37,10 @@ async def read_decisions(
     later is given. Other records of the topic are skipped; `on_invalid` is told of those that should be decisions but cannot be
     read. Raises `TopicsError` when the topic is missing, and `aiokafka.errors.KafkaError` when the broker cannot be reached.
     """
-    count = (await partition_counts(bootstrap, [topics.decisions]))[topics.decisions]
+    count = (await partition_counts(connection, [topics.decisions]))[topics.decisions]
     partitions = [TopicPartition(topics.decisions, number) for number in range(count)]
     consumer = AIOKafkaConsumer(
-        bootstrap_servers=bootstrap,
+        **connection.client_options(),
         group_id=None,
         enable_auto_commit=False,
         auto_offset_reset="earliest",

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
 from aiokafka import AIOKafkaProducer
 
 from schemas.topics import Topics, partition_of
+from streams.connection import Connection
 from streams.intake.outgoing import OutgoingEvent
 from streams.topics_admin import partition_count
 
@@ -20,7 +21,7 @@ _GOODBYE = 1.0
 
 
 async def publish_events(
-    bootstrap: str,
+    connection: Connection,
     events: Iterable[OutgoingEvent] | AsyncIterable[OutgoingEvent],
     *,
     topics: Topics,
@@ -34,11 +35,11 @@ async def publish_events(
     published before the error goes on. Raises `TopicsError` when topics are missing or disagree, and
     `aiokafka.errors.KafkaError` when the broker cannot be reached or refuses an event.
     """
-    partitions = await partition_count(bootstrap, topics)
+    partitions = await partition_count(connection, topics)
     # One batch per partition is in flight at a time, so a retry cannot overtake; a copy of an event after a lost answer is
     # dropped by the workers, which know its sequence. Hence no idempotence, which the embedded broker cannot do.
     producer = AIOKafkaProducer(
-        bootstrap_servers=bootstrap, acks="all", max_batch_size=256 * 1024, max_request_size=max_event_bytes + 64 * 1024
+        **connection.client_options(), acks="all", max_batch_size=256 * 1024, max_request_size=max_event_bytes + 64 * 1024
     )
     acknowledged = 0
     in_flight: deque[asyncio.Future[object]] = deque()

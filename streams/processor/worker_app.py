@@ -10,6 +10,7 @@ import structlog
 from schemas.policy import PolicyDocument
 from schemas.settings import Settings
 from schemas.topics import MAX_DEAD_LETTER_BYTES
+from streams.connection import Connection
 from streams.detection import state_codec
 from streams.processor.run_processor import RunProcessor
 from streams.transport import Batch, BatchTable, BatchTopic, batch_app_settings
@@ -29,6 +30,7 @@ def create_app(
         settings.group,
         **batch_app_settings(
             bootstrap_servers=settings.bootstrap_servers,
+            broker_credentials=Connection.from_settings(settings).faust_credentials(),
             session_timeout=settings.session_timeout,
             heartbeat_interval=settings.heartbeat_interval,
             commit_interval=settings.commit_interval,

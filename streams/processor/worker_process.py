@@ -15,6 +15,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from schemas.settings import Settings
 from streams.broker import launcher
+from streams.connection import Connection
 
 #: Seconds between two looks at the committed offsets.
 _LOOK_INTERVAL = 0.05
@@ -93,7 +94,7 @@ class WorkerProcess:
         wanted = {(topic, partition): offset for topic, partition, offset in ends if offset}
         # Only asks for offsets: without a subscription it does not join the group. (Tansu hangs up on the admin client.)
         client = AIOKafkaConsumer(
-            bootstrap_servers=self._settings.bootstrap_servers, group_id=self._settings.group, enable_auto_commit=False
+            **Connection.from_settings(self._settings).client_options(), group_id=self._settings.group, enable_auto_commit=False
         )
         await client.start()
         try:

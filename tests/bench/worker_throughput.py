@@ -19,6 +19,7 @@ from schemas.events import ToolCallFinished, ToolCallStarted
 from schemas.settings import Settings
 from schemas.topics import partition_of
 from streams.broker import EmbeddedBroker
+from streams.connection import Connection
 from streams.intake.outgoing import OutgoingEvent
 from streams.intake.publishing import publish_events
 from streams.processor.worker_process import WorkerProcess
@@ -65,9 +66,9 @@ async def measure(broker: str, tag: str, made: list[OutgoingEvent], folder: Path
         session_timeout=2.0,
         heartbeat_interval=0.5,
     )
-    await create_topics(broker, settings.topics, partitions=PARTITIONS)
+    await create_topics(Connection.from_settings(settings), settings.topics, partitions=PARTITIONS)
     moved = [replace(event, topic=settings.topics.tool_calls) for event in made]
-    await publish_events(broker, moved, topics=settings.topics)
+    await publish_events(Connection.from_settings(settings), moved, topics=settings.topics)
     ends = [0] * PARTITIONS
     for event in made:
         ends[partition_of(event.run_id, PARTITIONS)] += 1

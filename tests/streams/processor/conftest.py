@@ -18,6 +18,7 @@ from schemas.events import CompactionCompleted, RunEnded, RunEvent, ToolCallFini
 from schemas.policy import read_policy
 from schemas.settings import Settings
 from schemas.topics import partition_of
+from streams.connection import Connection
 from streams.detection.engine import apply
 from streams.detection.facts import RunPartition, facts_of
 from streams.detection.run_state import RunState
@@ -91,8 +92,8 @@ class Lab:
 
     async def create(self, *, max_event_bytes: int | None = None) -> None:
         """Create the topics."""
-        bootstrap = self.settings.bootstrap_servers
-        await create_topics(bootstrap, self.settings.topics, partitions=PARTITIONS, max_event_bytes=max_event_bytes)
+        connection = Connection.from_settings(self.settings)
+        await create_topics(connection, self.settings.topics, partitions=PARTITIONS, max_event_bytes=max_event_bytes)
 
     def run(self, name: str = "run") -> Run:
         """Begin a run."""
@@ -119,7 +120,7 @@ class Lab:
 
     async def publish(self, events: Sequence[OutgoingEvent]) -> None:
         """Publish events of runs."""
-        await publish_events(self.settings.bootstrap_servers, events, topics=self.settings.topics)
+        await publish_events(Connection.from_settings(self.settings), events, topics=self.settings.topics)
         for event in events:
             self.ends[event.topic, partition_of(event.run_id, PARTITIONS)] += 1
 
@@ -129,13 +130,13 @@ class Lab:
 
     async def decisions(self) -> list[Decision]:
         """Read all decisions so far, in order within each run, also those that were published twice."""
-        return [item.decision async for item in read_decisions(self.settings.bootstrap_servers, self.settings.topics)]
+        return [item.decision async for item in read_decisions(Connection.from_settings(self.settings), self.settings.topics)]
 
     async def decision(self, wanted: Callable[[Decision], bool]) -> Decision:
         """Wait for a decision."""
         async with (
             asyncio.timeout(30),
-            aclosing(read_decisions(self.settings.bootstrap_servers, self.settings.topics, follow=True)) as published,
+            aclosing(read_decisions(Connection.from_settings(self.settings), self.settings.topics, follow=True)) as published,
         ):
             async for item in published:
                 if wanted(item.decision):
