@@ -3,7 +3,16 @@
 from typing import Annotated, ClassVar, Literal, Self
 
 import xxhash
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    ValidationError,
+    WithJsonSchema,
+    model_validator,
+)
 
 from schemas import cloudevents
 from schemas.canonical_json import canonical_bytes
@@ -22,7 +31,12 @@ def _milliseconds(value: object) -> object:
 
 
 #: Milliseconds since 1970; RFC 3339 text on the wire.
-Timestamp = Annotated[int, BeforeValidator(_milliseconds), PlainSerializer(cloudevents.format_time, when_used="json")]
+Timestamp = Annotated[
+    int,
+    BeforeValidator(_milliseconds),
+    PlainSerializer(cloudevents.format_time, when_used="json"),
+    WithJsonSchema({"type": "string", "format": "date-time"}),
+]
 
 
 class _Model(BaseModel):
@@ -33,8 +47,11 @@ class Target(_Model):
     """Which next calls a decision is about: all of the run's, all to one tool, or those with one signature."""
 
     scope: Literal["run", "tool", "call"]
+    """`run`: all calls; `tool`: all calls of `tool`; `call`: those of `tool` with these arguments."""
     tool: ToolName | None = None
+    """The normalized name of the tool."""
     args_hash: Hash | None = None
+    """Hash of the arguments."""
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
@@ -48,8 +65,11 @@ class Origin(_Model):
     """A record: topic, partition and offset; `agent.tool-calls.v1[3]@1042` in text."""
 
     topic: str
+    """Name of the topic."""
     partition: Annotated[int, Field(ge=0)]
+    """Number of the partition."""
     offset: Annotated[int, Field(ge=0)]
+    """Offset in the partition."""
 
     def __str__(self) -> str:
         return f"{self.topic}[{self.partition}]@{self.offset}"
@@ -59,15 +79,20 @@ class AsOf(Origin):
     """The event after which a decision holds; `time` is the event's."""
 
     sequence: Annotated[int, Field(ge=0)] | None = None
+    """Sequence of the event, if it had one."""
     call_id: str | None = None
+    """Call id of the event, if it had one."""
     time: Timestamp
+    """Time of the event."""
 
 
 class EvidenceCall(_Model):
     """One call that a decision rests on."""
 
     sequence: Annotated[int, Field(ge=0)] | None = None
+    """Sequence of the event that started the call, if it had one."""
     call_id: str | None = None
+    """Id of the call, if it had one."""
 
 
 class Decision(_Model):
@@ -82,26 +107,49 @@ class Decision(_Model):
     event_name: ClassVar[str] = "decision"
 
     decision_id: Hash
+    """Equal for all copies of one decision, and also the CloudEvents id: apply a decision once."""
     run_id: RunId
+    """The run; its UTF-8 bytes are the record key."""
     session_id: str | None = None
+    """The session of the run, if its events name one."""
     agent_id: str | None = None
+    """The agent of the run, if its events name one."""
     action: Action
+    """`block`: refuse the next calls of the target; `warn`: give the message with the next one, once; `release`: what was said
+    about the target no longer holds; `abort`: end the run.
+    """
     level: Level
+    """How bad it is."""
     detector: str
+    """The rule that found it; more may come."""
     target: Target
+    """Which next calls are meant."""
     count: Annotated[int, Field(ge=0)]
+    """The detector's count."""
     paired_tool: str | None = None
+    """The other tool of an alternation."""
     reason: Literal["used", "changed"] | None = None
+    """Only of a release: `used` or `changed`."""
     message: str
+    """One plain sentence for the model and for people."""
     warning_key: str
+    """Names the streak that the decision is about."""
     late: bool = False
+    """A blocked call was started all the same."""
     mode: Mode = "enforce"
+    """`shadow`: only report it."""
     policy_version: str
+    """The policy that it was judged by."""
     engine_version: str
+    """The release that judged it."""
     since: Origin
+    """The first tool-call event of the run."""
     as_of: AsOf
+    """The event after which the decision holds."""
     evidence: tuple[EvidenceCall, ...] = ()
+    """The calls that it rests on."""
     decided_at: Timestamp | None = None
+    """When the worker decided; the only field that differs between copies."""
 
     def to_record(self, *, source: str) -> bytes:
         """Write the decision as a structured CloudEvent; its id is the decision id."""

@@ -26,10 +26,15 @@ class RunEvent(BaseModel):
     event_name: ClassVar[str]
 
     run_id: RunId
+    """The run, `session:<session id>` at a gateway without run ids; its UTF-8 bytes are the record key."""
     session_id: Label | None = None
+    """The session that the run belongs to."""
     agent_id: Label | None = None
+    """The agent whose policy holds for the run."""
     parent_run_id: Label | None = None
+    """The run that started this one."""
     round: int | Label | None = None
+    """The turn of the run, for people; detection does not look at it."""
 
     @classmethod
     def event_type(cls) -> str:
@@ -44,11 +49,17 @@ class ToolCall(RunEvent):
     """
 
     call_id: CallId | None = None
+    """The id that pairs a call with its end; may be missing, and need not be unique within a run."""
     tool: ToolName
+    """The tool as the gateway names it."""
     params: Any = None
+    """The parameters as any JSON value; null when the call has none."""
     args_hash: Hash | None = None
+    """Hash of the parameters, so that they need not be sent."""
     poll: bool | None = None
+    """The call asks for news of something that goes on: repeating it is no fault in itself."""
     preview: str | None = None
+    """A short text for people who read timelines."""
 
     @model_validator(mode="after")
     def _identified(self) -> Self:
@@ -77,10 +88,15 @@ class ToolCallFinished(ToolCall):
     event_name: ClassVar[str] = "tool-call.finished"
 
     result: Any = None
+    """What the tool returned, any JSON value."""
     error: Any = None
+    """What the tool failed with: a text, or any JSON value; null is no error."""
     outcome_hash: Hash | None = None
+    """Hash of what the outcome means, so that it need not be sent."""
     unknown_tool: MissingToolName | None = None
+    """The tool that an error says is missing."""
     is_error: bool | None = None
+    """The outcome is an error."""
 
     @property
     def has_result(self) -> bool:
@@ -99,7 +115,9 @@ class ToolCallBlocked(ToolCall):
     event_name: ClassVar[str] = "tool-call.blocked"
 
     decision_id: Label | None = None
+    """The decision that the gateway acted on."""
     reason: Literal["loop", "policy", "approval", "other"]
+    """Why: `loop` for a decision of Loopwarden, else the gateway's own."""
 
 
 class CompactionCompleted(RunEvent):
@@ -108,9 +126,13 @@ class CompactionCompleted(RunEvent):
     event_name: ClassVar[str] = "compaction.completed"
 
     will_retry: bool
+    """The interrupted turn is tried again."""
     trigger: Label | None = None
+    """What the gateway compacted for, in its own words."""
     tokens_before: Annotated[int, Field(ge=0)] | None = None
+    """Size of the context before."""
     tokens_after: Annotated[int, Field(ge=0)] | None = None
+    """Size of the context after."""
 
 
 class RunEnded(RunEvent):
@@ -119,6 +141,7 @@ class RunEnded(RunEvent):
     event_name: ClassVar[str] = "run.ended"
 
     status: Label | None = None
+    """How it ended, in the gateway's words."""
 
 
 #: The event models of each input topic, by CloudEvents type.

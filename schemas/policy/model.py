@@ -85,7 +85,8 @@ def _usable_entries(value: object, info: ValidationInfo) -> object:
     return value
 
 
-Count = Annotated[int, BeforeValidator(_whole_number)]
+# The bounds are checked by the validator, with its own message; here they are for the published schema.
+Count = Annotated[int, BeforeValidator(_whole_number), Field(ge=1, le=LARGEST_NUMBER)]
 
 
 class Container(BaseModel):
@@ -129,62 +130,84 @@ class Detectors(Block):
     """Switches of single detectors; the others have none."""
 
     generic_repeat: bool | None = None
+    """The same call with the same arguments again and again; default true."""
     known_poll_no_progress: bool | None = None
+    """Polls whose outcome stays the same; default true."""
     ping_pong: bool | None = None
+    """Two calls in turn; default true."""
 
 
 class PostCompactionGuard(Block):
     """Settings of the post-compaction guard."""
 
     window_size: Count | None = None
+    """Outcomes looked at after a compaction, all of which must be alike for an abort; default 3."""
 
 
 class LoopDetection(Block):
     """OpenClaw's `tools.loopDetection`."""
 
     enabled: bool | None = None
+    """true: detectors and guard run; absent: only the guard; false: nothing."""
     history_size: Count | None = None
+    """Calls kept for each run; default 30."""
     warning_threshold: Count | None = None
+    """Count at which a detector warns; default 10."""
     critical_threshold: Count | None = None
+    """Count at which a detector blocks; raised when not above `warningThreshold`; default 20."""
     global_circuit_breaker_threshold: Count | None = None
+    """Equal outcomes of one call in a row that block it, polls too; raised when not above `criticalThreshold`; default 30."""
     unknown_tool_threshold: Count | None = None
+    """Calls of a tool in a row, each answered that it is missing, until the tool is blocked; default 10."""
     detectors: Detectors | None = None
+    """Switches of single detectors."""
     post_compaction_guard: PostCompactionGuard | None = None
+    """Settings of the post-compaction guard."""
 
 
 class Loopwarden(Block):
     """Our own settings, beside `tools`."""
 
     mode: Mode | None = None
+    """`enforce`: gateways act on the decisions; `shadow`: they are only reported; default `enforce`."""
     shadow: Annotated[list[DetectorName] | None, BeforeValidator(_known_detectors)] = None
+    """Detectors that are only reported, whatever the mode."""
 
 
 class Tools(Container):
     """The object `tools`, of which only loop detection is ours."""
 
     loop_detection: LoopDetection | None = None
+    """The settings of loop detection."""
 
 
 class AgentEntry(Container):
     """One entry of `agents.list`."""
 
     id: Annotated[str, AfterValidator(_not_blank)]
+    """The agent; compared trimmed and in lower case, with other characters than letters, digits, - and _ as one dash."""
     tools: Tools | None = None
+    """What differs for this agent from the top-level `tools`."""
     loopwarden: Loopwarden | None = None
+    """What differs for this agent from the top-level `loopwarden`."""
 
 
 class Agents(Container):
     """The object `agents`, of which only the list is ours."""
 
     entries: Annotated[list[AgentEntry] | None, BeforeValidator(_usable_entries), Field(alias="list")] = None
+    """Agents with settings of their own; of two entries for one agent the first counts."""
 
 
 class Policy(Container):
     """A whole document: ours, or an `openclaw.json`."""
 
     tools: Tools | None = None
+    """Settings for all agents."""
     loopwarden: Loopwarden | None = None
+    """Our own settings for all agents."""
     agents: Agents | None = None
+    """Settings of single agents."""
 
 
 def misordered_thresholds(block: LoopDetection) -> list[tuple[str, str]]:
