@@ -137,20 +137,23 @@ def structured(
     event_type: str,
     source: str,
     event_id: str,
-    run_id: str,
+    run_id: str | None = None,
     data: Mapping[str, Any],
     time: int | None = None,
     sequence: int | None = None,
+    subject: str | None = None,
 ) -> bytes:
-    """Write an event of a run in structured mode: one line of JSON."""
+    """Write an event in structured mode, one line of JSON; events of a run have its id as subject and partition key."""
     event: dict[str, Any] = {
         "specversion": "1.0",
         "type": event_type,
         "source": source,
         "id": event_id,
-        "subject": run_id,
-        "partitionkey": run_id,
     }
+    if run_id is not None:
+        event |= {"subject": run_id, "partitionkey": run_id}
+    elif subject is not None:
+        event["subject"] = subject
     if time is not None:
         event["time"] = format_time(time)
     if sequence is not None:

@@ -12,9 +12,10 @@ exception cannot be helped: an abort that is contradicted by a compaction which 
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
-from schemas.decisions import Action, AsOf, Decision, EvidenceCall, Level, Origin, Target, decision_id
+from schemas.decisions import Action, Decision
 from schemas.policy import EffectivePolicy, PolicyDocument
 from streams.detection import guard as compaction_guard
+from streams.detection.decision_of_standing import decision_of
 from streams.detection.detectors import first_verdict, judges_in_force, unknown_tool_repeat
 from streams.detection.facts import Facts, RunPartition
 from streams.detection.history import Call, Outcome, Signature, SignatureKey
@@ -41,8 +42,12 @@ class Applied(NamedTuple):
     decisions: list[Decision]
 
 
-def apply(state: RunState, event: Facts, policy: PolicyDocument) -> Applied:
-    """Apply one event to a run's state, in place."""
+def apply(state: RunState, event: Facts, policy: PolicyDocument, *, run_ttl_ms: int | None = None) -> Applied:
+    """Apply one event to a run's state, in place.
+
+    An event of the tool-calls topic that comes more than `run_ttl_ms` (event time) after the one before it starts the run afresh,
+    whether or not the idle run was dropped meanwhile.
+    """
     compaction = event.kind == "compaction"
     if event.offset <= (state.compaction_offset if compaction else state.tool_offset):
         return Applied("redelivered", [])
@@ -59,6 +64,9 @@ def apply(state: RunState, event: Facts, policy: PolicyDocument) -> Applied:
         state.begin()
     if event.session_id is not None:
         state.session_id = event.session_id
+    expired = []
+    if run_ttl_ms is not None and not compaction and state.last is not None and event.time - state.last.time > run_ttl_ms:
+        expired = expire(state, event.partition, policy)
     other_agent = event.agent_id is not None and event.agent_id != state.agent_id
     if other_agent:
         state.agent_id = event.agent_id
@@ -67,7 +75,20 @@ def apply(state: RunState, event: Facts, policy: PolicyDocument) -> Applied:
         turn.judge_all()
     state.last_time = max(state.last_time, event.time)
     effect = turn.compaction(event) if compaction else turn.tool_event(event)
-    return Applied(effect, turn.decisions)
+    return Applied(effect, expired + turn.decisions)
+
+
+def expire(state: RunState, partition: RunPartition, policy: PolicyDocument) -> list[Decision]:
+    """Forget a run that has been idle for too long; what stood is released."""
+    turn = _Turn(state, partition, policy)
+    turn.release_all()
+    state.policy_version = policy.version
+    # What waits there came after the run's last tool call, so it belongs to what comes next.
+    waiting = [sequence for sequence in state.guard.waiting if sequence >= state.tool_sequence]
+    state.begin()
+    for sequence in waiting:
+        state.guard.wait(sequence)
+    return turn.decisions
 
 
 def judge_again(state: RunState, partition: RunPartition, policy: PolicyDocument) -> list[Decision]:
@@ -127,9 +148,13 @@ class _Turn:
             return self._finished(event, event.key, event.outcome)
         return "ignored"
 
-    def _end(self) -> None:
+    def release_all(self) -> None:
+        """Say of all that stands that it no longer does."""
         for target in sorted(self.state.standing, key=_sort_key):
             self._release(target, self.state.standing[target], "changed")
+
+    def _end(self) -> None:
+        self.release_all()
         self.state.begin()
         self.state.ended = True
 
@@ -318,40 +343,21 @@ class _Turn:
         if verdict is not None:
             message = verdict.message
             evidence = [(call.sequence, call.call_id) for call in verdict.evidence()]
-        level: Level = "warning" if standing.action == "warn" else "critical"
-        place = {"topic": self.partition.topic, "partition": self.partition.number}
-        dated = AsOf(**place, offset=event.offset, sequence=event.sequence, call_id=event.call_id, time=event.time)
-        about = _target(target)
         self.decisions.append(
-            Decision(
-                decision_id=decision_id(
-                    policy_version=policy.version,
-                    run_id=state.run_id,
-                    action=action,
-                    target=about,
-                    detector=standing.detector,
-                    count=standing.count,
-                    as_of=dated,
-                ),
-                run_id=state.run_id,
-                session_id=state.session_id,
-                agent_id=state.agent_id,
+            decision_of(
+                state,
+                self.partition,
                 action=action,
-                level=level,
-                detector=standing.detector,
-                target=about,
-                count=standing.count,
-                paired_tool=standing.paired_tool,
-                reason=reason,
-                message=message,
-                warning_key=standing.warning_key,
-                late=late,
-                mode=standing.mode,
+                target=target,
+                standing=standing,
+                as_of=event,
+                since=state.since,
                 policy_version=policy.version,
                 engine_version=ENGINE_VERSION,
-                since=Origin(**place, offset=state.since),
-                as_of=dated,
-                evidence=tuple(EvidenceCall(sequence=sequence, call_id=call_id) for sequence, call_id in evidence),
+                message=message,
+                evidence=evidence,
+                reason=reason,
+                late=late,
             )
         )
 
@@ -359,14 +365,6 @@ class _Turn:
 def key_target(key: SignatureKey) -> tuple[str, bytes]:
     """Return the target of the calls with a signature."""
     return (key.tool, key.args_hash)
-
-
-def _target(target: TargetKey) -> Target:
-    if not target:
-        return Target(scope="run")
-    if len(target) == 1:
-        return Target(scope="tool", tool=target[0])
-    return Target(scope="call", tool=target[0], args_hash=target[1].hex())
 
 
 def _sort_key(target: TargetKey) -> tuple[str, ...]:

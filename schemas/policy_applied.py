@@ -1,0 +1,65 @@
+"""The marker of the decisions topic that says from which input offsets on a partition is judged by another policy."""
+
+from typing import Annotated, Any, ClassVar, Self
+
+import xxhash
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from schemas import cloudevents
+from schemas.canonical_json import canonical_bytes
+from schemas.cloudevents import TYPE_PREFIX, Headers, InvalidEventError
+from schemas.decisions import Timestamp
+
+Offset = Annotated[int, Field(ge=0)]
+
+
+class PolicyApplied(BaseModel):
+    """A partition is judged by another policy from these input offsets on.
+
+    Written to the same partition number of the decisions topic, with a null key, before any decision under the policy. `policy`
+    is the whole document, as the policies topic is compacted. Copies after a crash differ in `applied_at` only.
+    """
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    event_name: ClassVar[str] = "policy.applied"
+
+    policy_version: str
+    policy: dict[str, Any]
+    partition: Annotated[int, Field(ge=0)]
+    #: the first offsets of the partition that are judged by it
+    tool_calls_offset: Offset
+    compactions_offset: Offset
+    engine_version: str
+    applied_at: Timestamp | None = None
+
+    @property
+    def marker_id(self) -> str:
+        """The id of the event: the same for copies after a crash."""
+        said = [self.policy_version, self.partition, self.tool_calls_offset, self.compactions_offset]
+        return xxhash.xxh3_128_hexdigest(canonical_bytes(said))
+
+    def to_record(self, *, source: str) -> bytes:
+        """Write the marker as a structured CloudEvent without subject: it is about no run."""
+        return cloudevents.structured(
+            event_type=POLICY_APPLIED_TYPE,
+            source=source,
+            event_id=self.marker_id,
+            run_id=None,
+            data=self.model_dump(mode="json", exclude_none=True),
+            time=self.applied_at,
+        )
+
+    @classmethod
+    def from_record(cls, value: bytes, headers: Headers = ()) -> Self:
+        """Read a marker back; raises `InvalidEventError`, with code `unknown_type` for other records of the topic."""
+        event = cloudevents.parse(value, headers)
+        if event.type != POLICY_APPLIED_TYPE:
+            raise InvalidEventError("unknown_type", f"type: expected {POLICY_APPLIED_TYPE}")
+        try:
+            return cls.model_validate(event.data)
+        except ValidationError as error:
+            raise InvalidEventError("invalid_data", cloudevents.describe(error, within="data")) from None
+
+
+POLICY_APPLIED_TYPE = f"{TYPE_PREFIX}{PolicyApplied.event_name}.v1"
