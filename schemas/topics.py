@@ -46,6 +46,11 @@ class Topics:
         return f"{self.prefix}agent.decisions.v1"
 
     @property
+    def deliveries(self) -> str:
+        """What became of decisions at receivers, written by enforcement workers."""
+        return f"{self.prefix}agent.deliveries.v1"
+
+    @property
     def policies(self) -> str:
         """Policies by agent id (`*` for the default), written by operators."""
         return f"{self.prefix}agent.policies.v1"
@@ -57,7 +62,7 @@ class Topics:
 
     @staticmethod
     def dead_letters(topic: str) -> str:
-        """Return the dead-letter topic of an input topic."""
+        """Return the dead-letter topic of an input topic or of the decisions topic."""
         return f"{topic}.dlq"
 
     def specs(
@@ -70,7 +75,7 @@ class Topics:
     ) -> Iterator[TopicSpec]:
         """Yield every topic with explicit settings.
 
-        Decisions and dead letters are kept four times as long as inputs: people come back to them later. The policies topic
+        Decisions, deliveries and dead letters are kept four times as long as inputs: people come back to them later. The policies topic
         has one partition because each worker reads all of it. `min.insync.replicas` follows the replication factor: two of
         three, else one.
         """
@@ -81,8 +86,9 @@ class Topics:
         compacted = {**size, **safe, "cleanup.policy": "compact", "retention.ms": "-1"}
         for name in self.inputs:
             yield TopicSpec(name=name, partitions=partitions, config=expiring)
-        yield TopicSpec(name=self.decisions, partitions=partitions, config=lasting)
-        for name in self.inputs:
+        for name in (self.decisions, self.deliveries):
+            yield TopicSpec(name=name, partitions=partitions, config=lasting)
+        for name in (*self.inputs, self.decisions):
             letters = {**lasting, "max.message.bytes": str(MAX_DEAD_LETTER_BYTES)}
             yield TopicSpec(name=self.dead_letters(name), partitions=partitions, config=letters)
         yield TopicSpec(name=self.policies, partitions=1, config=compacted)

@@ -11,7 +11,7 @@ def test_check_names_each_missing_topic_and_the_remedy(loopwarden: Run, topics: 
     result = loopwarden("topics", "check")
     assert result.exit_code == 1
     lines = result.stderr.splitlines()
-    assert len(lines) == 6
+    assert len(lines) == 8
     assert f"loopwarden: {topics.decisions}: missing; run `loopwarden topics create`" in lines
 
 
@@ -22,7 +22,7 @@ def test_created_topics_pass_the_check_and_are_kept_the_second_time(loopwarden: 
     assert loopwarden("topics", "check").exit_code == 0
     again = loopwarden("topics", "create", "--partitions", "3")
     assert again.exit_code == 0
-    assert again.stdout.count(": kept") == 6
+    assert again.stdout.count(": kept") == 8
 
 
 def test_a_topic_with_another_number_of_partitions_is_a_finding(
