@@ -35,6 +35,8 @@ class RunEvent(BaseModel):
     """The run that started this one."""
     round: int | Label | None = None
     """The turn of the run, for people; detection does not look at it."""
+    lost_events: Annotated[int, Field(ge=0)] | None = None
+    """Events of the run that the gateway had to drop since the one before; workers do not look at it."""
 
     @classmethod
     def event_type(cls) -> str:

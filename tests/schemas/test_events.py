@@ -61,6 +61,13 @@ def test_unknown_attributes_and_fields_are_ignored():
     parse(event(data={"run_id": "r1", "tool": "t", "params": 1, "new_field": 1}, newattribute="x"))
 
 
+def test_an_event_may_say_how_many_before_it_were_lost():
+    _, data = parse(event(data={**CALL, "lost_events": 3}))
+    assert data.lost_events == 3
+    _, data = parse(event())
+    assert data.lost_events is None
+
+
 CALL = {"run_id": "r1", "tool": "read", "params": {}}
 FAULTS = {
     "no value": (None, "empty"),
