@@ -27,6 +27,7 @@ COMMANDS = {
     "publish": ("streams.cli.publish", "Publish events or lists of tool calls from files."),
     "decisions": ("streams.cli.decisions", "Read the decisions topic."),
     "conformance": ("streams.cli.conformance", "Play vector files and print every difference."),
+    "schema": ("streams.cli.schema", "Export the JSON Schemas and the AsyncAPI document."),
 }
 
 _EXPECTED = (BrokerError, InvalidLineError, KafkaError, OSError, PolicyError, TopicsError, ValidationError)
