@@ -5,46 +5,93 @@ import os
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from streams.broker import EmbeddedBroker
+from tests.brokers.apache_kafka import ApacheKafka
+from tests.brokers.kafka_jars import KafkaUnavailableError
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BrokerTraits:
     """In which respects the brokers under test differ; times in seconds."""
 
+    #: `embedded`, `kafka` or `external`
+    kind: str
     bootstrap_servers: str
-    #: the shortest session the broker accepts (Apache Kafka: `group.min.session.timeout.ms`, 6 s as shipped)
+    #: a session that the broker accepts (Apache Kafka: from `group.min.session.timeout.ms` on, 6 s as shipped)
     session_timeout: float
     heartbeat_interval: float
     #: whether aiokafka's InitProducerId v0 is answered
     idempotent_producer: bool
 
 
-#: Address of an Apache Kafka to run the tests against in place of the embedded broker.
+#: Address of an Apache Kafka to run the tests against in place of the brokers that they start.
 EXTERNAL = "LOOPWARDEN_TEST_BROKER"
 
+#: Set (to anything but 0) where a machine without Java or Maven is a failure, not a reason to skip the tests on Apache Kafka.
+REQUIRED = "LOOPWARDEN_REQUIRE_KAFKA"
 
-@pytest.fixture(scope="session", params=["external" if EXTERNAL in os.environ else "embedded"])
+
+@pytest.fixture(scope="session", params=["external"] if EXTERNAL in os.environ else ["embedded", "kafka"])
 def broker_traits(request: pytest.FixtureRequest) -> Iterator[BrokerTraits]:
-    """One running broker of each kind (another kind is another parameter and another branch here)."""
+    """One running broker of each kind; pytest puts all tests on the one before all tests on the other."""
     if request.param == "external":
         yield BrokerTraits(
-            bootstrap_servers=os.environ[EXTERNAL], session_timeout=6.0, heartbeat_interval=1.0, idempotent_producer=True
+            kind="external",
+            bootstrap_servers=os.environ[EXTERNAL],
+            session_timeout=6.0,
+            heartbeat_interval=1.0,
+            idempotent_producer=True,
         )
-        return
-    with EmbeddedBroker() as running:
-        yield BrokerTraits(
-            bootstrap_servers=running.bootstrap_servers,
-            # Tansu answers the first join after half the session time-out, in steps of a second.
-            session_timeout=2.0,
-            heartbeat_interval=0.5,
-            idempotent_producer=False,
-        )
+    elif request.param == "kafka":
+        with running_kafka() as kafka:
+            yield BrokerTraits(
+                kind="kafka",
+                bootstrap_servers=kafka.bootstrap_servers,
+                session_timeout=2.0,
+                heartbeat_interval=0.5,
+                idempotent_producer=True,
+            )
+    else:
+        with EmbeddedBroker() as running:
+            yield BrokerTraits(
+                kind="embedded",
+                bootstrap_servers=running.bootstrap_servers,
+                # Tansu answers the first join after half the session time-out, in steps of a second.
+                session_timeout=2.0,
+                heartbeat_interval=0.5,
+                idempotent_producer=False,
+            )
+
+
+@contextmanager
+def running_kafka(**options: Any) -> Iterator[ApacheKafka]:
+    """Run an Apache Kafka; where that is impossible the test is skipped, or fails if `LOOPWARDEN_REQUIRE_KAFKA` is set."""
+    kafka = ApacheKafka(**options)
+    try:
+        kafka.start()
+    except KafkaUnavailableError as error:
+        if os.environ.get(REQUIRED, "0") != "0":
+            pytest.fail(f"{REQUIRED} is set, but {error}", pytrace=False)
+        pytest.skip(f"no Apache Kafka here: {error}")
+    with kafka:
+        yield kafka
+
+
+@pytest.fixture(scope="session")
+def kafka_factory() -> Iterator[Callable[..., ApacheKafka]]:
+    """Start an Apache Kafka of one's own: `kafka_factory(listeners=..., users=...)`; it ends with the session at the latest.
+
+    The keywords are those of `ApacheKafka`. Use it as a context to end it sooner.
+    """
+    with ExitStack() as stack:
+        yield lambda **options: stack.enter_context(running_kafka(**options))
 
 
 @pytest.fixture(scope="session")
