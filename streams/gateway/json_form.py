@@ -1,7 +1,7 @@
 """The JSON form of Python values that tools take and give: what is fingerprinted, and sent when content is sent.
 
-JSON values are used as they are. Values whose JSON form is plain are converted; for all others there is none: a guess (such as
-`repr`, which cuts long arrays and tables short) could make two different calls look the same, and a healthy call would be refused.
+JSON values are used as they are. Values whose JSON form is plain are converted; all others have none: a guess (such as `repr`,
+which cuts long arrays and tables short) could make two different calls look the same, and a healthy call would be refused.
 """
 
 import base64
@@ -29,10 +29,10 @@ class NoJsonFormError(ValueError):
 def json_form(value: Any) -> Any:
     """Return a value as None, bool, int, float, str, list and dict with str keys.
 
-    Converted are mappings (keys as `json.dumps` writes them), sequences, sets (sorted), dataclasses, Pydantic models, enumerations,
-    dates and times (ISO 8601; durations in seconds), UUIDs, paths, decimals and fractions (their text), bytes (Base64), exceptions
-    (`{"$error": {"name", "message"}}`), and what has the methods of a number of NumPy. Raises `NoJsonFormError` for others, for
-    more than `MAX_DEPTH` levels and for values that contain themselves.
+    Converted are mappings (keys as `json.dumps` writes them), sequences, sets (sorted), dataclasses, Pydantic models,
+    enumerations, dates and times (ISO 8601; durations in seconds), UUIDs, paths, decimals and fractions (their text), bytes
+    (Base64), exceptions (`{"$error": {"name", "message"}}`), and numbers and arrays of NumPy. Raises `NoJsonFormError` for
+    others, for more than `MAX_DEPTH` levels and for values that contain themselves.
     """
     return _form(value, MAX_DEPTH)
 

@@ -1,0 +1,10 @@
+"""What a gateway counts (prometheus-client's default registry)."""
+
+from prometheus_client import Counter, Gauge
+
+PUBLISHED = Counter("loopwarden_gateway_events_published", "Events that the broker has.")
+DROPPED = Counter("loopwarden_gateway_events_dropped", "Events that did not reach the broker.", ["reason"])
+VERDICTS = Counter("loopwarden_gateway_verdicts", "Answers of the gate other than `allow`.", ["action", "mode"])
+LAG = Gauge("loopwarden_gateway_lag_seconds", "Age of what the gate knows; +Inf before it has read everything once.")
+RUNS = Gauge("loopwarden_gateway_runs", "Runs that the gate remembers something about.")
+EVICTED = Counter("loopwarden_gateway_runs_evicted", "Runs with standing verdicts that the gate forgot because it held too many.")
