@@ -75,9 +75,9 @@ class Topics:
     ) -> Iterator[TopicSpec]:
         """Yield every topic with explicit settings.
 
-        Decisions, deliveries and dead letters are kept four times as long as inputs: people come back to them later. The policies topic
-        has one partition because each worker reads all of it. `min.insync.replicas` follows the replication factor: two of
-        three, else one.
+        Decisions, deliveries and dead letters are kept four times as long as inputs: people come back to them later. The
+        policies topic and its dead letters have one partition because each worker reads all of it. `min.insync.replicas` follows
+        the replication factor: two of three, else one.
         """
         size = {"max.message.bytes": str(max_event_bytes + RECORD_OVERHEAD_BYTES)}
         safe = {"min.insync.replicas": "2" if replication_factor >= 3 else "1"}
@@ -92,6 +92,7 @@ class Topics:
             letters = {**lasting, "max.message.bytes": str(MAX_DEAD_LETTER_BYTES)}
             yield TopicSpec(name=self.dead_letters(name), partitions=partitions, config=letters)
         yield TopicSpec(name=self.policies, partitions=1, config=compacted)
+        yield TopicSpec(name=self.dead_letters(self.policies), partitions=1, config=letters)
 
 
 @lru_cache(maxsize=65536)

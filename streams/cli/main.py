@@ -26,6 +26,7 @@ COMMANDS = {
     "worker": ("streams.cli.worker", "Watch runs and publish decisions."),
     "publish": ("streams.cli.publish", "Publish events or lists of tool calls from files."),
     "decisions": ("streams.cli.decisions", "Read the decisions topic."),
+    "enforce": ("streams.cli.enforce", "Hand decisions to a webhook or a command."),
     "conformance": ("streams.cli.conformance", "Play vector files and print every difference."),
     "schema": ("streams.cli.schema", "Export the JSON Schemas and the AsyncAPI document."),
 }

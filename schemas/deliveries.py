@@ -1,0 +1,53 @@
+"""Deliveries: what became of a decision at the receiver of an enforcement group."""
+
+from typing import Annotated, ClassVar, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from schemas import cloudevents
+from schemas.cloudevents import TYPE_PREFIX, Headers, InvalidEventError
+from schemas.decisions import Origin, Timestamp
+from schemas.events import Hash, RunId
+
+DELIVERY_TYPE = f"{TYPE_PREFIX}delivery.v1"
+
+
+class Delivery(BaseModel):
+    """A decision was handed to a receiver or dead-lettered: its group does not take it up again.
+
+    `attempts` counts those of the worker that brought it to an end. `decision` is the record that the decision was read from.
+    """
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    event_name: ClassVar[str] = "delivery"
+
+    decision_id: Hash
+    run_id: RunId
+    group: str
+    outcome: Literal["delivered", "dead_lettered"]
+    attempts: Annotated[int, Field(ge=0)]
+    decision: Origin
+    at: Timestamp
+
+    def to_record(self) -> bytes:
+        """Write it as a structured CloudEvent."""
+        return cloudevents.structured(
+            event_type=DELIVERY_TYPE,
+            source=f"loopwarden/{self.group}",
+            event_id=f"{self.group}:{self.decision_id}",
+            run_id=self.run_id,
+            data=self.model_dump(mode="json"),
+            time=self.at,
+        )
+
+    @classmethod
+    def from_record(cls, value: bytes, headers: Headers = ()) -> Self:
+        """Read it back; raises `InvalidEventError`."""
+        event = cloudevents.parse(value, headers)
+        if event.type != DELIVERY_TYPE:
+            raise InvalidEventError("unknown_type", f"type: expected {DELIVERY_TYPE}")
+        try:
+            return cls.model_validate(event.data)
+        except ValidationError as error:
+            raise InvalidEventError("invalid_data", cloudevents.describe(error, within="data")) from None
