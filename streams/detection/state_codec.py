@@ -76,8 +76,27 @@ class _State(msgspec.Struct, array_like=True):
     calls: _Calls | None
 
 
+class Head(msgspec.Struct, array_like=True):
+    """What can be read of a stored state without building it: a tenth of the time."""
+
+    #: input offsets that it contains: tool calls, compactions
+    offsets: tuple[int, int]
+    sequences: msgspec.Raw
+    #: milliseconds since 1970
+    last_time: int
+    policy_version: str
+    session_id: msgspec.Raw
+    agent_id: msgspec.Raw
+    since: msgspec.Raw
+    last: msgspec.Raw
+    lost_outcome: msgspec.Raw
+    abort_window: msgspec.Raw
+    ended: bool
+
+
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(_State)
+_head_decoder = msgspec.msgpack.Decoder(Head)
 
 
 def encode(state: RunState) -> bytes:
@@ -139,17 +158,16 @@ def decode(run_id: str, data: bytes) -> RunState:
     return state
 
 
-def input_offsets(data: bytes) -> tuple[int, int]:
-    """Return the input offsets that a stored state contains: tool calls, compactions."""
-    stored = _decoder.decode(memoryview(data)[1:])
-    return stored.offsets
+def head(data: bytes) -> Head:
+    """Return the head of a stored state of this version."""
+    return _head_decoder.decode(memoryview(data)[1:])
 
 
 def is_newer(old: bytes, new: bytes) -> bool:
     """Whether a changelog record may replace the one before it: a paused worker may have written late."""
     if old[:1] != new[:1]:
         return True
-    before, after = input_offsets(old), input_offsets(new)
+    before, after = head(old).offsets, head(new).offsets
     return after[0] >= before[0] and after[1] >= before[1]
 
 

@@ -6,10 +6,11 @@ then are the batches done and their offsets committed.
 """
 
 import asyncio
-import itertools
 import time
 from collections import Counter as Tally
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import structlog
@@ -18,17 +19,18 @@ from faust.types import TP
 from schemas.cloudevents import InvalidEventError
 from schemas.decisions import Decision
 from schemas.policy import PolicyDocument
+from schemas.policy_applied import PolicyApplied
 from schemas.settings import Settings
-from streams.detection import state_codec
-from streams.detection.engine import apply, judge_again
+from streams.detection.engine import ENGINE_VERSION, apply, expire, judge_again
 from streams.detection.facts import RunPartition
-from streams.detection.run_state import RunState
 from streams.processor import metrics
 from streams.processor.intake import dead_letter, read_record
+from streams.processor.misrouted import destination, sent_on
+from streams.processor.owned_runs import OwnedRuns
+from streams.processor.partition_policy import PartitionPolicy
+from streams.processor.policies_in_force import PoliciesInForce
+from streams.processor.run_expiry import RunExpiry
 from streams.transport import Batch, BatchTable, ProducerRecord, StaleBatch, send_batches
-
-#: Decoded runs kept per worker between commits; a decoded run takes about 10 KB at a full history.
-MAX_DECODED_RUNS = 20_000
 
 #: Runs judged again under a new policy between two batches: about 20 ms of work.
 RUNS_PER_SLICE = 500
@@ -37,20 +39,20 @@ log = structlog.get_logger()
 
 
 class RunProcessor:
-    """The runs of the partitions that this worker owns."""
+    """The runs of the partitions that this worker owns; `partitions` is the number that each input topic has."""
 
-    def __init__(self, *, app: Any, table: BatchTable, settings: Settings, policy: PolicyDocument) -> None:
+    def __init__(self, *, app: Any, table: BatchTable, settings: Settings, partitions: int) -> None:
         self.app = app
-        self.table = table
         self.settings = settings
-        self.policy = policy
+        self.topics = settings.topics
+        self.partitions = partitions
+        self.runs = OwnedRuns(table)
+        self.policies = PoliciesInForce(self.runs, topics=self.topics)
+        self.expiry = RunExpiry(run_ttl_ms=int(settings.run_ttl * 1000))
         self.lock = asyncio.Lock()
         self._source = f"loopwarden/{settings.group}"
-        self._states: dict[int, dict[str, RunState]] = {}
-        self._touched: dict[int, set[str]] = {}
-        self._ended: dict[int, set[str]] = {}
         self._pending: list[Batch] = []
-        self._unjudged: Iterator[tuple[int, bytes]] = iter(())
+        self._next_offsets: dict[TP, int] = {}
         self._committed_at = time.monotonic()
 
     # -- batches ---------------------------------------------------------------------------------------------------------------
@@ -60,14 +62,20 @@ class RunProcessor:
 
         A batch that may be another worker's by now is dropped: it is delivered again to whoever owns it.
         """
+        await self.policies.known.wait()
+        async with self._turn("batch dropped, it will be processed again"):
+            await self._process(batch)
+            if time.monotonic() - self._committed_at >= self.settings.commit_interval:
+                await self.commit()
+
+    @asynccontextmanager
+    async def _turn(self, what_stale_means: str) -> AsyncIterator[None]:
         async with self.lock:
             try:
-                await self._process(batch)
-                if time.monotonic() - self._committed_at >= self.settings.commit_interval:
-                    await self._commit()
+                yield
             except StaleBatch as reason:
                 self._forget()
-                log.info("batch dropped, it will be processed again", reason=str(reason))
+                log.info(what_stale_means, reason=str(reason))
             except BaseException:
                 # Failed or cancelled: the states may hold events whose decisions are not on their topic, and a release that
                 # follows must not write them.
@@ -75,46 +83,56 @@ class RunProcessor:
                 raise
 
     async def _process(self, batch: Batch) -> None:
-        letters, decisions = self._apply(batch)
+        policy = self.policies.of(batch.partition)
+        if policy is None:
+            batch.ensure_owned()
+            await self.policies.change(self.policies.due(), self)
+            policy = self.policies.of(batch.partition)
+        if policy is None:
+            raise StaleBatch(f"{batch}: its partition has no policy: it is not owned any more")
+        applied = self._apply(batch, policy)
         batch.ensure_owned()
-        await send_batches(self.app, self.settings.topics.dead_letters(batch.topic), batch.partition, letters)
+        await send_batches(self.app, self.topics.dead_letters(batch.topic), batch.partition, applied.letters)
+        for partition, records in applied.misrouted.items():
+            batch.ensure_owned()
+            await send_batches(self.app, batch.topic, partition, records)
         batch.ensure_owned()
-        await self._publish(batch.partition, decisions)
+        await self._publish(batch.partition, applied.decisions)
+        self._next_offsets[TP(batch.topic, batch.partition)] = batch.last_offset + 1
         batch.processed()
         self._pending.append(batch)
 
-    def _apply(self, batch: Batch) -> tuple[list[ProducerRecord], list[Decision]]:
-        letters: list[ProducerRecord] = []
-        decisions: list[Decision] = []
+    def _apply(self, batch: Batch, policy: PolicyDocument) -> "_Applied":
+        applied = _Applied()
         results: Tally[str] = Tally()
-        touched = self._touched.setdefault(batch.partition, set())
+        latest = 0
         for record in batch.records:
             try:
                 run_id, facts = read_record(record, settings=self.settings)
+                elsewhere = destination(run_id, record, partitions=self.partitions)
             except InvalidEventError as error:
-                letters.append(dead_letter(record, error, group=self.settings.group))
+                applied.letters.append(dead_letter(record, error, group=self.settings.group))
                 metrics.DEAD_LETTERS.labels(batch.topic, error.code).inc()
                 results["dead_letter"] += 1
                 place = f"{record.topic}[{record.partition}]@{record.offset}"
                 log.warning("record dead-lettered", at=place, code=error.code, reason=str(error))
                 continue
-            state = self._state(batch.partition, run_id)
-            applied = apply(state, facts, self.policy)
-            results[applied.effect] += 1
-            if applied.effect != "redelivered":
-                touched.add(run_id)
-            decisions.extend(applied.decisions)
+            if elsewhere is not None:
+                applied.misrouted[elsewhere].append(sent_on(record))
+                metrics.MISROUTED.labels(batch.topic).inc()
+                results["misrouted"] += 1
+                continue
+            outcome = apply(self.runs.get(batch.partition, run_id), facts, policy, run_ttl_ms=self.expiry.run_ttl_ms)
+            results[outcome.effect] += 1
+            if outcome.effect != "redelivered":
+                self.runs.touch(batch.partition, run_id)
+            if facts.time > latest:
+                latest = facts.time
+            applied.decisions.extend(outcome.decisions)
+        self.expiry.saw(batch.partition, latest)
         for effect, number in results.items():
             metrics.EVENTS.labels(batch.topic, effect).inc(number)
-        return letters, decisions
-
-    def _state(self, partition: int, run_id: str) -> RunState:
-        states = self._states.setdefault(partition, {})
-        state = states.get(run_id)
-        if state is None:
-            stored = self.table.get_raw(partition, run_id.encode())
-            state = states[run_id] = RunState(run_id) if stored is None else state_codec.decode(run_id, stored)
-        return state
+        return applied
 
     async def _publish(self, partition: int, decisions: Iterable[Decision]) -> None:
         now = int(time.time() * 1000)
@@ -122,21 +140,17 @@ class RunProcessor:
         for decision in decisions:
             dated = decision.model_copy(update={"decided_at": now})
             records.append(ProducerRecord(decision.run_id.encode(), dated.to_record(source=self._source)))
-            metrics.DECISIONS.labels(decision.action, decision.detector).inc()
-        await send_batches(self.app, self.settings.topics.decisions, partition, records)
+            metrics.DECISIONS.labels(decision.action, decision.detector, decision.mode).inc()
+        await send_batches(self.app, self.topics.decisions, partition, records)
 
     # -- commits ---------------------------------------------------------------------------------------------------------------
 
     async def commit_when_due(self) -> None:
         """Commit what is pending when no batch comes along to do it, states that another policy changed included."""
-        async with self.lock:
-            unwritten = any(self._touched.values()) and self.app.consumer.lease.held
+        async with self._turn("commit dropped, its batches will be processed again"):
+            unwritten = self.runs.unwritten and self.app.consumer.lease.held
             if (self._pending or unwritten) and time.monotonic() - self._committed_at >= self.settings.commit_interval:
-                try:
-                    await self._commit()
-                except StaleBatch as reason:
-                    self._forget()
-                    log.info("commit dropped, its batches will be processed again", reason=str(reason))
+                await self.commit()
 
     async def release(self, partitions: frozenset[TP]) -> None:
         """Write what is pending before partitions are given back; their offsets are committed by the caller."""
@@ -144,74 +158,147 @@ class RunProcessor:
             await self._write_states()
 
     async def take_over(self, partitions: frozenset[TP]) -> None:
-        """Forget decoded states: others may have written since. Then have the runs of another policy judged again."""
+        """Forget what is decoded: others may have written since."""
         async with self.lock:
             self._forget()
-            numbers = sorted({tp.partition for tp in partitions if tp.topic == self.settings.topics.tool_calls})
-            log.info("partitions taken over", partitions=numbers, policy_version=self.policy.version)
-            self._unjudged = ((number, key) for number in numbers for key in list(self.table.keys_of(number)))
+            self._next_offsets.clear()
+            numbers = sorted({tp.partition for tp in partitions if tp.topic == self.topics.tool_calls})
+            self.expiry.take_over()
+            self.policies.take_over(numbers)
+            log.info("partitions taken over", partitions=numbers)
 
     def _forget(self) -> None:
-        self._states.clear()
-        self._touched.clear()
-        self._ended.clear()
+        self.runs.forget()
+        self.policies.forget_progress()
         self._pending.clear()
 
-    async def _commit(self) -> None:
+    async def commit(self) -> None:
+        """Write states, then commit the offsets of the batches in them."""
         await self._write_states()
         await self.app.consumer.commit()
         self._committed_at = time.monotonic()
 
-    def _ensure_owned(self) -> None:
+    def ensure_owned(self) -> None:
+        """Raise `StaleBatch` when the partitions may not be ours any more."""
         for batch in self._pending:
             batch.ensure_owned()
+        if not self.app.consumer.lease.held:
+            raise StaleBatch("no heartbeat was answered in time")
 
     async def _write_states(self) -> None:
-        for partition, run_ids in self._touched.items():
-            # An ended run leaves a stub with its input offsets, so that events delivered again do not bring it back to life. The
-            # stub goes with the next commit, when the offsets behind it are committed.
-            ended, states = self._ended.get(partition, set()), self._states.get(partition, {})
-            gone = {run_id for run_id in ended - run_ids if run_id in states and states[run_id].ended}
-            changes: dict[bytes, bytes | None] = {run_id.encode(): None for run_id in gone}
-            changes.update((run_id.encode(), state_codec.encode(states[run_id])) for run_id in run_ids)
-            if changes:
-                self._ensure_owned()
-                await self.table.put_many(partition, changes)
-            for run_id in gone:
-                del states[run_id]
-            self._ended[partition] = {run_id for run_id in run_ids if states[run_id].ended}
-            run_ids.clear()
-        self._ensure_owned()
+        if not self._pending and not self.runs.unwritten:
+            return
+        await self.runs.write(is_committed=self._is_committed, ensure_owned=self.ensure_owned)
+        self.ensure_owned()
         for batch in self._pending:
             batch.done()
         self._pending.clear()
-        if sum(len(states) for states in self._states.values()) > MAX_DECODED_RUNS:
-            for partition, states in self._states.items():
-                kept = self._ended.get(partition, set())
-                self._states[partition] = {run_id: state for run_id, state in states.items() if run_id in kept}
 
-    # -- another policy --------------------------------------------------------------------------------------------------------
+    def _is_committed(self, partition: int, offsets: tuple[int, int]) -> bool:
+        committed = self.app.consumer.committed_offset
+        of_topics = zip(self.topics.inputs, offsets, strict=True)
+        return all(offset < committed(TP(topic, partition)) for topic, offset in of_topics if offset >= 0)
+
+    def next_offset(self, topic: str, partition: int) -> int:
+        """Return the first offset of an input that no batch was processed of."""
+        tp = TP(topic, partition)
+        processed = self._next_offsets.get(tp)
+        return int(self.app.consumer.committed_offset(tp)) if processed is None else processed
+
+    # -- between batches -------------------------------------------------------------------------------------------------------
+
+    async def change_policies(self) -> None:
+        """Give partitions the policy that is wanted, those for which it is time."""
+        await self.policies.look_for_ends(self.app.consumer)
+        async with self._turn("change of policy put off"):
+            if self.app.consumer.lease.held and (due := self.policies.due()):
+                await self.policies.change(due, self)
+
+    async def announce(self, partition: int, policy: PartitionPolicy, version: str) -> None:
+        """Publish the marker of a policy that is in force now."""
+        marker = PolicyApplied(
+            policy_version=version,
+            policy=policy.policy,
+            partition=partition,
+            tool_calls_offset=policy.tool_calls_offset,
+            compactions_offset=policy.compactions_offset,
+            engine_version=ENGINE_VERSION,
+            applied_at=int(time.time() * 1000),
+        )
+        await send_batches(
+            self.app, self.topics.decisions, partition, [ProducerRecord(None, marker.to_record(source=self._source))]
+        )
 
     async def judge_slice_again(self) -> bool:
         """Bring a slice of the runs under the policy in force; return whether there may be more.
 
         A run that has an event before its turn is brought under it by that event.
         """
-        async with self.lock:
-            decisions: dict[int, list[Decision]] = {}
-            keys = list(itertools.islice(self._unjudged, RUNS_PER_SLICE))
-            for partition, key in keys:
-                if self.table.get_raw(partition, key) is None:
+        async with self._turn("judging again put off"):
+            found = self.policies.next_slice(RUNS_PER_SLICE) if self.app.consumer.lease.held else None
+            if found is None:
+                return False
+            partition, keys = found
+            policy = self.policies.of(partition)
+            if policy is None:
+                return False
+            decisions: list[Decision] = []
+            home = RunPartition(self.topics.tool_calls, partition)
+            for key in keys:
+                if self.runs.stored(partition, key) is None:
                     continue
-                state = self._state(partition, key.decode())
-                if state.policy_version == self.policy.version or state.ended:
+                state = self.runs.get(partition, key.decode())
+                if state.policy_version == policy.version or state.ended:
                     continue
-                home = RunPartition(self.settings.topics.tool_calls, partition)
-                decisions.setdefault(partition, []).extend(judge_again(state, home, self.policy))
-                self._touched.setdefault(partition, set()).add(state.run_id)
-            for partition, changed in decisions.items():
-                if not self.app.consumer.lease.held:
-                    self._forget()
-                    return False
-                await self._publish(partition, changed)
-            return len(keys) == RUNS_PER_SLICE
+                decisions.extend(judge_again(state, home, policy))
+                self.runs.touch(partition, state.run_id)
+            self.ensure_owned()
+            await self._publish(partition, decisions)
+            if not keys:
+                await self._write_states()
+                await self.policies.all_judged(partition, self)
+            return True
+        return False
+
+    async def expire_slice(self) -> bool:
+        """Forget runs of a slice that are idle or ended; return whether there may be more."""
+        async with self._turn("forgetting idle runs put off"):
+            if not self.app.consumer.lease.held:
+                return False
+            next_offsets = {
+                partition: (
+                    self.next_offset(self.topics.tool_calls, partition),
+                    self.next_offset(self.topics.compactions, partition),
+                )
+                for partition in self.policies.owned
+            }
+            self.expiry.begin_pass(self.runs, next_offsets)
+            found = self.expiry.next_slice(self.runs, self._is_committed)
+            if found is None:
+                return False
+            partition, policy = found.partition, self.policies.of(found.partition)
+            for run_id, offsets in found.ended:
+                self.runs.end(partition, run_id, offsets)
+            if policy is None:
+                return True
+            decisions: list[Decision] = []
+            home = RunPartition(self.topics.tool_calls, partition)
+            for run_id in found.idle:
+                state = self.runs.get(partition, run_id)
+                decisions.extend(expire(state, home, policy))
+                self.runs.end(partition, run_id, (state.tool_offset, state.compaction_offset))
+            self.ensure_owned()
+            await self._publish(partition, decisions)
+            return True
+        return False
+
+
+class _Applied:
+    """What a batch brings."""
+
+    __slots__ = ("decisions", "letters", "misrouted")
+
+    def __init__(self) -> None:
+        self.letters: list[ProducerRecord] = []
+        self.misrouted: defaultdict[int, list[ProducerRecord]] = defaultdict(list)
+        self.decisions: list[Decision] = []

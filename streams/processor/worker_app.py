@@ -7,13 +7,18 @@ from typing import Any, cast
 import faust
 import structlog
 
+from schemas.cloudevents import InvalidEventError
 from schemas.policy import PolicyDocument
+from schemas.policy_records import PublishedPolicies
 from schemas.settings import Settings
 from schemas.topics import MAX_DEAD_LETTER_BYTES
 from streams.connection import Connection
-from streams.detection import state_codec
+from streams.processor import metrics
+from streams.processor.intake import dead_letter
+from streams.processor.partition_policy import is_newer
+from streams.processor.policy_feed import PolicyFeed
 from streams.processor.run_processor import RunProcessor
-from streams.transport import Batch, BatchTable, BatchTopic, batch_app_settings
+from streams.transport import Batch, BatchTable, BatchTopic, batch_app_settings, send_batches
 
 log = structlog.get_logger()
 
@@ -22,6 +27,8 @@ def create_app(
     settings: Settings, policy: PolicyDocument, *, partitions: int, on_failure: Callable[[BaseException], None] | None = None
 ) -> faust.App:
     """Build the app of one worker; `partitions` is the number that the input topics have.
+
+    `policy` is the default policy while the policies topic has none.
 
     `on_failure` is told of an error that the worker cannot go on after (a topic that is gone, a state of a newer version); what
     was not committed is processed again by the next worker.
@@ -41,10 +48,15 @@ def create_app(
         ),
     )
     topic = BatchTopic(app, topics=list(settings.topics.inputs))
-    runs = cast(BatchTable, app.Table("runs", partitions=partitions, newer=state_codec.is_newer))
-    processor = RunProcessor(app=app, table=runs, settings=settings, policy=policy)
+    runs = cast(BatchTable, app.Table("runs", partitions=partitions, newer=is_newer))
+    processor = RunProcessor(app=app, table=runs, settings=settings, partitions=partitions)
     topic.before_release(processor.release)
     topic.after_takeover(processor.take_over)
+
+    def give_up(message: str, error: Exception, **place: str) -> None:
+        log.error(message, **place, exc_info=error)
+        if on_failure is not None:
+            on_failure(error)
 
     @app.agent(topic)
     async def judge_runs(batches: Any) -> None:
@@ -53,20 +65,47 @@ def create_app(
             try:
                 await processor.process(batch)
             except Exception as error:
-                log.exception("worker stops: its batch could not be processed", batch=str(batch))
-                if on_failure is not None:
-                    on_failure(error)
+                give_up("worker stops: its batch could not be processed", error, batch=str(batch))
                 raise
+
+    async def dead_letter_policy(record: Any, error: InvalidEventError) -> None:
+        letter = dead_letter(record, error, group=settings.group)
+        metrics.DEAD_LETTERS.labels(record.topic, error.code).inc()
+        await send_batches(app, settings.topics.dead_letters(record.topic), 0, [letter])
+
+    async def want(published: PublishedPolicies, certain: bool) -> None:
+        processor.policies.want(published.combined(), certain=certain)
+        await processor.change_policies()
+
+    feed = PolicyFeed(
+        Connection.from_settings(settings),
+        settings.topics.policies,
+        group=f"{settings.group}-policies",
+        policies=PublishedPolicies(policy),
+        on_policies=want,
+        dead_letter=dead_letter_policy,
+        writes_dead_letters=lambda: 0 in processor.policies.owned,
+    )
+
+    @app.task  # type: ignore[untyped-decorator]  # Faust's is untyped
+    async def follow_policies() -> None:
+        try:
+            await feed.run()
+        except Exception as error:
+            give_up("worker stops: the policies topic cannot be followed", error, topic=settings.topics.policies)
+            raise
 
     @app.timer(settings.commit_interval)  # type: ignore[untyped-decorator]  # Faust's is untyped
     async def commit_when_idle() -> None:
         await processor.commit_when_due()
 
     @app.timer(min(settings.commit_interval, 0.5))  # type: ignore[untyped-decorator]  # Faust's is untyped
-    async def judge_again() -> None:
-        more = True
-        while more:
-            more = await processor.judge_slice_again()
-            await asyncio.sleep(0)  # lets a batch in between
+    async def between_batches() -> None:
+        await processor.change_policies()
+        for work in (processor.judge_slice_again, processor.expire_slice):
+            more = True
+            while more:
+                more = await work()
+                await asyncio.sleep(0)  # lets a batch in between
 
     return app

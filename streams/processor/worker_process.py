@@ -35,9 +35,6 @@ class WorkerProcess:
         self._worker_pid: int | None = None
 
     def __enter__(self) -> Self:
-        given = {
-            f"LOOPWARDEN_{name.upper()}": str(value) for name, value in self._settings.model_dump().items() if value is not None
-        }
         command = [sys.executable, "-m", "streams.cli", "worker"]
         with self._log_path.open("ab") as log:
             self._process = subprocess.Popen(  # noqa: S603 - our own command
@@ -45,7 +42,7 @@ class WorkerProcess:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                env={**os.environ, **given},
+                env={**os.environ, **self._settings.environment()},  # the command line of a process is public
             )
         assert self._process.stdout is not None  # noqa: S101 - we asked for a pipe
         self._worker_pid = int(self._process.stdout.readline())

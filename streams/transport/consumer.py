@@ -91,6 +91,19 @@ class Consumer(driver.Consumer):
         self._must_start_over = True
         self._room.set()
 
+    async def is_processed_up_to(self, tp: TP, end: int) -> bool:
+        """Whether every record of a partition before offset `end` that can be read was delivered and processed."""
+        if self._next_offsets.get(tp, 0) < end:
+            # Offsets at the end of a partition may hold nothing to deliver (markers of transactions): the client is past them.
+            async with self._delivery_lock:
+                if (await self.position(tp) or 0) < end:
+                    return False
+        return not self._progress.has_unprocessed(tp)
+
+    def committed_offset(self, tp: TP) -> int:
+        """Return the offset at which a successor would go on, 0 before the first commit."""
+        return self._committed_offset[tp] or 0
+
     # -- committing
     # -------------------------------------------------------------------------------------------------------------
 

@@ -41,6 +41,10 @@ class Progress(Generic[P]):
         """How many valid deliveries of all partitions are not processed yet."""
         return self._unprocessed
 
+    def has_unprocessed(self, partition: P) -> bool:
+        """Whether a valid delivery of the partition is not processed yet."""
+        return any(not delivery.processed for delivery in self._open.get(partition, ()))
+
     def partitions(self) -> Iterator[P]:
         """Yield the partitions with anything delivered."""
         yield from tuple(self._open)

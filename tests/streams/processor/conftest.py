@@ -60,7 +60,7 @@ class Run:
             event_id=f"{self.run_id}:{self._sequence}",
             run_id=self.run_id,
             data={"run_id": self.run_id, **data},
-            time=1_800_000_000_000 + self._sequence,
+            time=1_790_000_000_000 + self._sequence,
             sequence=self._sequence,
         )
         topic = topics.compactions if model is CompactionCompleted else topics.tool_calls

@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 from aiokafka.structs import ConsumerRecord
+from faust.types import TP
 
 from schemas.policy import PolicyDocument
 from schemas.settings import Settings
 from streams.processor import run_processor
+from streams.processor.partition_policy import POLICY_KEY, PartitionPolicy, encode
 from streams.processor.run_processor import RunProcessor
 
 VALUE = (
@@ -22,10 +24,12 @@ class Table:
     """Keeps what is written."""
 
     def __init__(self) -> None:
+        in_force = PartitionPolicy(policy={}, tool_calls_offset=0, compactions_offset=0, announced=True, judged=True)
+        self.before = {POLICY_KEY: encode(in_force)}
         self.written: dict[bytes, bytes | None] = {}
 
     def get_raw(self, partition: int, key: bytes) -> bytes | None:
-        return self.written.get(key)
+        return self.written.get(key, self.before.get(key))
 
     async def put_many(self, partition: int, changes: dict[bytes, bytes | None]) -> None:
         self.written.update(changes)
@@ -35,7 +39,13 @@ def batch_of_one(offset: int) -> Any:
     topic = Settings().topics.tool_calls
     record = ConsumerRecord(topic, 0, offset, 0, 0, b"r", VALUE, None, 1, len(VALUE), ())
     return SimpleNamespace(
-        topic=topic, partition=0, records=[record], ensure_owned=lambda: None, processed=lambda: None, done=lambda: None
+        topic=topic,
+        partition=0,
+        records=[record],
+        last_offset=offset,
+        ensure_owned=lambda: None,
+        processed=lambda: None,
+        done=lambda: None,
     )
 
 
@@ -50,9 +60,11 @@ async def test_a_release_after_an_interrupted_batch_writes_nothing_of_it(
         return None
 
     table: Any = Table()
-    processor = RunProcessor(
-        app=None, table=table, settings=Settings(commit_interval=600.0), policy=PolicyDocument.from_mapping({})
-    )
+    consumer = SimpleNamespace(lease=SimpleNamespace(held=True), committed_offset=lambda tp: 0)
+    app = SimpleNamespace(consumer=consumer)
+    processor = RunProcessor(app=app, table=table, settings=Settings(commit_interval=600.0), partitions=1)
+    processor.policies.want(PolicyDocument.from_mapping({}))
+    await processor.take_over(frozenset({TP(Settings().topics.tool_calls, 0)}))
     monkeypatch.setattr(run_processor, "send_batches", interrupted)
     with pytest.raises(type(end)):
         await processor.process(batch_of_one(7))

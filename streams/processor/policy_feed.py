@@ -1,0 +1,138 @@
+"""Follows the policies topic and says which policy is wanted."""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import structlog
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.errors import KafkaError
+
+from schemas.cloudevents import InvalidEventError
+from schemas.policy_records import PublishedPolicies, policy_key, read_policy_record
+from streams.connection import Connection
+
+#: Milliseconds that a fetch may wait at the broker.
+_FETCH_MAX_WAIT_MS = 250
+
+#: Bad records that wait for their dead letter. More are not to be expected of operators; the oldest go first.
+_MAX_BAD = 1_000
+
+#: Seconds until the broker is asked again when it did not answer.
+_PAUSE_AFTER_ERROR = 1.0
+
+log = structlog.get_logger()
+
+OnPolicies = Callable[[PublishedPolicies, bool], Awaitable[None]]
+DeadLetter = Callable[[Any, InvalidEventError], Awaitable[None]]
+
+
+class PolicyFeed:
+    """Reads the policies topic from its beginning and follows it.
+
+    `on_policies` is told what has been published so far when the topic has been read once, and after each change; its second
+    argument is false while the latest record of a key cannot be read and no good one before it is there any more (the topic is
+    compacted): then nobody knows what the last good policy was but the partitions that are judged by it.
+
+    Every worker reads the whole topic; `writes_dead_letters` says whether this one is to send bad records to the dead-letter
+    topic. How far that has been done is committed under a group of its own.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        topic: str,
+        *,
+        group: str,
+        policies: PublishedPolicies,
+        on_policies: OnPolicies,
+        dead_letter: DeadLetter,
+        writes_dead_letters: Callable[[], bool],
+    ) -> None:
+        self._connection = connection
+        self._partition = TopicPartition(topic, 0)
+        self._group = group
+        self._policies = policies
+        self._on_policies = on_policies
+        self._dead_letter = dead_letter
+        self._writes_dead_letters = writes_dead_letters
+        self._unreadable: set[str] = set()
+        self._bad: deque[tuple[Any, InvalidEventError]] = deque(maxlen=_MAX_BAD)
+
+    async def run(self) -> None:
+        """Follow the topic until cancelled."""
+        consumer = AIOKafkaConsumer(
+            **self._connection.client_options(),
+            group_id=self._group,  # only to commit under: partitions are assigned by hand
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            fetch_max_wait_ms=_FETCH_MAX_WAIT_MS,
+        )
+        try:
+            await self._start(consumer)
+            consumer.assign([self._partition])
+            await consumer.seek_to_beginning(self._partition)
+            await self._follow(consumer)
+        finally:
+            await consumer.stop()
+
+    async def _start(self, consumer: Any) -> None:
+        while True:
+            try:
+                await consumer.start()
+                return
+            except KafkaError as error:
+                log.warning("the policies topic cannot be read yet", topic=self._partition.topic, reason=repr(error))
+                await asyncio.sleep(_PAUSE_AFTER_ERROR)
+
+    async def _follow(self, consumer: Any) -> None:
+        end: int | None = None
+        caught_up = False
+        while True:
+            fetched = await consumer.getmany(timeout_ms=_FETCH_MAX_WAIT_MS)
+            records = fetched.get(self._partition, ())
+            for record in records:
+                self._take(record)
+            # The high watermark of a fetch: the embedded broker's answer to "latest" is wrong.
+            end = consumer.highwater(self._partition) if end is None else end
+            if not caught_up and end is not None and await consumer.position(self._partition) >= end:
+                caught_up = True
+                await self._on_policies(self._policies, not self._unreadable)
+            elif caught_up and records:
+                await self._on_policies(self._policies, not self._unreadable)
+            if self._bad and self._writes_dead_letters():
+                await self._write_dead_letters(consumer)
+
+    def _take(self, record: Any) -> None:
+        place = f"{record.topic}[{record.partition}]@{record.offset}"
+        try:
+            if record.value is None:
+                key, policy = policy_key(record.key), None
+            else:
+                key, policy = read_policy_record(record.key, record.value, record.headers)
+        except InvalidEventError as error:
+            log.error(  # noqa: TRY400  (what is wrong is in the reason; no trace of ours says more)
+                "policy refused, the one before stays in force", at=place, code=error.code, reason=str(error)
+            )
+            self._bad.append((record, error))
+            name = (record.key or b"").decode(errors="replace")
+            if name and name not in self._policies.by_key:
+                self._unreadable.add(name)
+            return
+        self._unreadable.discard(key)
+        self._policies.take(key, policy)
+        log.info("policy read", at=place, key=key, policy_version=None if policy is None else policy.version)
+
+    async def _write_dead_letters(self, consumer: Any) -> None:
+        try:
+            done = await consumer.committed(self._partition) or 0
+            while self._bad:
+                record, error = self._bad[0]
+                if record.offset >= done:
+                    await self._dead_letter(record, error)
+                    await consumer.commit({self._partition: record.offset + 1})
+                self._bad.popleft()
+        except KafkaError as error:
+            log.warning("dead letters of the policies topic put off", reason=repr(error))
+            await asyncio.sleep(_PAUSE_AFTER_ERROR)
