@@ -1,9 +1,11 @@
 """Settings of every Loopwarden process, from environment variables `LOOPWARDEN_*`."""
 
+from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import Field, SecretStr, StringConstraints, model_validator
+from pydantic import Field, SecretStr, StringConstraints, ValidationInfo, field_validator
+from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from schemas.topics import Topics
@@ -11,6 +13,11 @@ from schemas.topics import Topics
 Seconds = Annotated[float, Field(gt=0)]
 SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 SaslMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+Secret = Literal["sasl_password", "ssl_key_password"]
+
+
+class SecretFileError(OSError):
+    """There is no secret in a file that should hold one; the message names the setting, not what is in the file."""
 
 
 class Settings(BaseSettings):
@@ -20,7 +27,17 @@ class Settings(BaseSettings):
     sizes bytes. Raises `pydantic.ValidationError` naming the variable when a value is out of range.
     """
 
-    model_config = SettingsConfigDict(env_prefix="LOOPWARDEN_", extra="ignore", frozen=True)
+    model_config = SettingsConfigDict(
+        env_prefix="LOOPWARDEN_",
+        extra="ignore",
+        frozen=True,
+        # A variable that is set to nothing, as compose files do, is not set.
+        env_ignore_empty=True,
+        # The relations between settings are checked where a setting is missing too.
+        validate_default=True,
+        # An error would else quote what it was given, passwords included.
+        hide_input_in_errors=True,
+    )
 
     bootstrap_servers: str = Field("127.0.0.1:9092", description="Kafka brokers, comma-separated host:port")
     security_protocol: SecurityProtocol = Field("PLAINTEXT", description="as Kafka's clients spell it")
@@ -52,24 +69,69 @@ class Settings(BaseSettings):
     idempotent_producer: bool = Field(True, description="off for brokers without InitProducerId v0 (the embedded one)")
     log_format: Literal["auto", "console", "json"] = Field("auto", description="auto: console on a terminal, else JSON lines")
 
-    @model_validator(mode="after")
-    def _complete(self) -> Self:
-        if self.security_protocol.startswith("SASL_"):
-            if not self.sasl_username:
-                raise ValueError(f"sasl_username: needed with security_protocol {self.security_protocol}")
-            if self.sasl_password is None and self.sasl_password_file is None:
-                raise ValueError("sasl_password or sasl_password_file: needed with security_protocol " + self.security_protocol)
-        return self
+    @field_validator("sasl_username")
+    @classmethod
+    def _named_with_sasl(cls, username: str | None, info: ValidationInfo) -> str | None:
+        protocol = info.data.get("security_protocol")
+        if protocol is not None and username is None and protocol.startswith("SASL_"):
+            raise PydanticCustomError("sasl", "needed with LOOPWARDEN_SECURITY_PROTOCOL={protocol}", {"protocol": protocol})
+        if protocol is not None and username is not None and not protocol.startswith("SASL_"):
+            # Anything else would leave somebody in the belief that the connection is authenticated.
+            raise PydanticCustomError(
+                "sasl",
+                "not used with LOOPWARDEN_SECURITY_PROTOCOL={protocol}; set that to SASL_SSL (or SASL_PLAINTEXT) or leave this out",
+                {"protocol": protocol},
+            )
+        return username
 
-    def read_secret(self, name: Literal["sasl_password", "ssl_key_password"]) -> str | None:
-        """Return a secret: its own setting, else the first line of its file; raises `OSError` when that cannot be read."""
+    @field_validator("sasl_password_file")
+    @classmethod
+    def _proved_with_sasl(cls, file: Path | None, info: ValidationInfo) -> Path | None:
+        protocol = info.data.get("security_protocol")
+        if protocol is not None and protocol.startswith("SASL_") and file is None and info.data.get("sasl_password") is None:
+            raise PydanticCustomError(
+                "sasl",
+                "this or LOOPWARDEN_SASL_PASSWORD is needed with LOOPWARDEN_SECURITY_PROTOCOL={protocol}",
+                {"protocol": protocol},
+            )
+        return file
+
+    @field_validator("ssl_key_file")
+    @classmethod
+    def _belongs_to_a_certificate(cls, file: Path | None, info: ValidationInfo) -> Path | None:
+        if file is not None and info.data.get("ssl_cert_file") is None:
+            raise PydanticCustomError("tls", "a key without LOOPWARDEN_SSL_CERT_FILE, the certificate that it belongs to")
+        return file
+
+    def read_secret(self, name: Secret) -> str | None:
+        """Return a secret: its own setting, else the first line of its file; None when neither is set.
+
+        Raises `OSError` when the file cannot be read, and `SecretFileError` when there is no secret in it.
+        """
         given: SecretStr | None = getattr(self, name)
         if given is not None:
             return given.get_secret_value()
         file: Path | None = getattr(self, f"{name}_file")
-        return None if file is None else file.read_text(encoding="utf-8").split("\n", 1)[0].rstrip("\r")
+        if file is None:
+            return None
+        try:
+            secret = file.read_bytes().split(b"\n", 1)[0].rstrip(b"\r").decode()
+        except UnicodeDecodeError:
+            raise SecretFileError(f"LOOPWARDEN_{name.upper()}_FILE: {file} is not UTF-8 text") from None
+        if not secret:
+            raise SecretFileError(f"LOOPWARDEN_{name.upper()}_FILE: the first line of {file} is empty")
+        return secret
 
-    @property
+    def environment(self) -> dict[str, str]:
+        """Return the environment variables, secrets included, that give another process these settings."""
+        values = {name: getattr(self, name) for name in type(self).model_fields}
+        return {
+            f"LOOPWARDEN_{name.upper()}": value.get_secret_value() if isinstance(value, SecretStr) else str(value)
+            for name, value in values.items()
+            if value is not None
+        }
+
+    @cached_property
     def topics(self) -> Topics:
         """The topic names under the configured prefix."""
         return Topics(prefix=self.topic_prefix)

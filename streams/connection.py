@@ -11,8 +11,8 @@ import faust
 from schemas.settings import SaslMechanism, SecurityProtocol, Settings
 
 
-class ConnectionSettingsError(ValueError):
-    """TLS or SASL settings contradict each other, or name a file that cannot be used; the message names the setting."""
+class ConnectionSettingsError(OSError):
+    """A file that the TLS settings name cannot be used; the message names the setting and the file."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,7 +20,7 @@ class Connection:
     """The brokers and how to speak to them.
 
     `bootstrap_servers` is the usual `host:port,host:port`. The files are PEM. Secrets do not appear in the representation.
-    Anything that makes a client raises `ConnectionSettingsError` when a certificate cannot be read.
+    `ssl_context`, and so whatever makes a client, raises `ConnectionSettingsError` when a certificate cannot be used.
     """
 
     bootstrap_servers: str
@@ -55,11 +55,17 @@ class Connection:
             return None
         try:
             context = ssl.create_default_context(cafile=self.ssl_ca_file)
-            if self.ssl_cert_file is not None:
-                context.load_cert_chain(self.ssl_cert_file, self.ssl_key_file, password=self.ssl_key_password or "")
         except OSError as error:  # ssl.SSLError is one
-            files = ", ".join(str(path) for path in (self.ssl_ca_file, self.ssl_cert_file, self.ssl_key_file) if path is not None)
-            raise ConnectionSettingsError(f"TLS files ({files}): {error.strerror or error}") from None
+            raise ConnectionSettingsError(f"LOOPWARDEN_SSL_CA_FILE: {self.ssl_ca_file}: {_file_fault(error)}") from None
+        if self.ssl_cert_file is not None:
+            try:
+                # Without a password OpenSSL would ask for one on the terminal.
+                context.load_cert_chain(self.ssl_cert_file, self.ssl_key_file, password=self.ssl_key_password or "")
+            except OSError as error:
+                files = [f"LOOPWARDEN_SSL_CERT_FILE: {self.ssl_cert_file}"]
+                if self.ssl_key_file is not None:
+                    files.append(f"LOOPWARDEN_SSL_KEY_FILE: {self.ssl_key_file}")
+                raise ConnectionSettingsError(f"{', '.join(files)}: {_file_fault(error)}") from None
         return context
 
     @property
@@ -91,3 +97,16 @@ class Connection:
                 mechanism=self.sasl_mechanism,
             )
         return None if self.ssl_context is None else faust.SSLCredentials(self.ssl_context)
+
+
+def _file_fault(error: OSError) -> str:
+    if not isinstance(error, ssl.SSLError):
+        return (error.strerror or str(error)).lower()
+    if error.reason == "KEY_VALUES_MISMATCH":
+        return "the key is not that of the certificate"
+    if error.reason in (None, "BAD_DECRYPT", "BAD_PASSWORD_READ"):
+        # Of a file without PEM blocks OpenSSL 3 gives no reason but "PEM lib", as of a key that the password does not open.
+        return "no PEM file, or LOOPWARDEN_SSL_KEY_PASSWORD does not open the key"
+    if error.reason in ("NO_CERTIFICATE_OR_CRL_FOUND", "NO_START_LINE"):
+        return "there is no PEM certificate in it"
+    return error.reason.replace("_", " ").lower()
