@@ -22,7 +22,7 @@ COMMANDS = {
     "demo": ("streams.cli.demo", "Show a looping run being stopped, on an embedded broker."),
     "broker": ("streams.cli.broker", "Run the embedded development broker."),
     "topics": ("streams.cli.topics", "Create the topics and check them."),
-    "policy": ("streams.cli.policy", "Check policy files."),
+    "policy": ("streams.cli.policy", "Check policy files and publish policies."),
     "worker": ("streams.cli.worker", "Watch runs and publish decisions."),
     "publish": ("streams.cli.publish", "Publish events or lists of tool calls from files."),
     "decisions": ("streams.cli.decisions", "Read the decisions topic."),

@@ -1,5 +1,7 @@
-"""`loopwarden policy`: check policy files."""
+"""`loopwarden policy`: check policy files, publish policies, and see which are published."""
 
+import asyncio
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -8,17 +10,30 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from schemas.policy import EffectivePolicy, read_policy
+from schemas.cloudevents import InvalidEventError
+from schemas.policy import EffectivePolicy, PolicyDocument, read_policy
 from schemas.policy.model import DETECTOR_NAMES
-from streams.cli.options import Json
+from schemas.policy_records import DEFAULT_KEY, PublishedPolicies
+from schemas.settings import Settings
+from streams.cli.options import Bootstrap, Json, TopicPrefix, settings_with
+from streams.cli.outcomes import FINDINGS, WRONG_USE
 from streams.cli.terminal import printable
+from streams.connection import Connection
+from streams.policies_topic import (
+    MarkerWatch,
+    PolicyNotInForceError,
+    PublishedPolicy,
+    publish_policy,
+    read_policies,
+    together,
+)
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)
 
 
 @app.callback(epilog="Example: loopwarden policy check openclaw.json")
 def policy() -> None:
-    """Check policy files."""
+    """Check policy files, publish policies to the workers, and see which are published."""
 
 
 @app.command(epilog="Example: loopwarden policy check openclaw.json --agent researcher")
@@ -33,6 +48,134 @@ def check(
         typer.echo(orjson.dumps(_as_json(effective, agent=agent)).decode())
     else:
         _print_table(effective, agent=agent)
+
+
+Agent = Annotated[
+    str | None, typer.Option("--agent", metavar="ID", help="for this agent alone, laid over the policy of all others")
+]
+Wait = Annotated[
+    float,
+    typer.Option("--wait", metavar="SECONDS", min=0, help="wait until it is in force in every partition"),
+]
+
+
+@app.command(epilog="Example: loopwarden policy publish policy.json5 --wait 30")
+def publish(
+    file: Annotated[Path, typer.Argument(help="a policy in JSON5, or a whole openclaw.json")],
+    agent: Agent = None,
+    wait: Wait = 0.0,
+    bootstrap: Bootstrap = None,
+    topic_prefix: TopicPrefix = None,
+) -> None:
+    """Check a policy file and publish it: running workers put it into force without a restart.
+
+    A published policy wins over the policy files of workers. Exit code 2 when the file is wrong (nothing is published then), 1
+    when it is not in force after the time to wait.
+    """
+    settings = settings_with(bootstrap_servers=bootstrap, topic_prefix=topic_prefix)
+    document = read_policy(file)
+    try:
+        asyncio.run(_publish(settings, document, key=agent or DEFAULT_KEY, wait=wait))
+    except InvalidEventError as error:
+        typer.echo(f"loopwarden: {file}: {error}", err=True)
+        raise typer.Exit(WRONG_USE) from None
+
+
+@app.command(epilog="Example: loopwarden policy withdraw --agent researcher")
+def withdraw(agent: Agent = None, wait: Wait = 0.0, bootstrap: Bootstrap = None, topic_prefix: TopicPrefix = None) -> None:
+    """Take a published policy back: the policy of all others holds for the agent again, or the policy files of the workers."""
+    settings = settings_with(bootstrap_servers=bootstrap, topic_prefix=topic_prefix)
+    asyncio.run(_publish(settings, None, key=agent or DEFAULT_KEY, wait=wait))
+
+
+@app.command(epilog="Example: loopwarden policy show --agent researcher")
+def show(agent: Agent = None, json: Json = False, bootstrap: Bootstrap = None, topic_prefix: TopicPrefix = None) -> None:
+    """Print what the published policies say together; exit code 1 when none is published."""
+    settings = settings_with(bootstrap_servers=bootstrap, topic_prefix=topic_prefix)
+    published = _together(asyncio.run(read_policies(Connection.from_settings(settings), settings.topics)))
+    if not published.by_key:
+        typer.echo("no policy is published: each worker goes by its policy file", err=True)
+        raise typer.Exit(FINDINGS)
+    if DEFAULT_KEY not in published.by_key:
+        typer.echo("only agents have a published policy: for all others each worker goes by its policy file", err=True)
+    effective = published.combined().for_agent(agent)
+    if json:
+        typer.echo(orjson.dumps(_as_json(effective, agent=agent)).decode())
+    else:
+        _print_table(effective, agent=agent)
+
+
+@app.command(epilog="Example: loopwarden policy history")
+def history(json: Json = False, bootstrap: Bootstrap = None, topic_prefix: TopicPrefix = None) -> None:
+    """List the policies on the topic, the latest of each agent at least: older ones go when the broker compacts the topic."""
+    settings = settings_with(bootstrap_servers=bootstrap, topic_prefix=topic_prefix)
+    records = asyncio.run(read_policies(Connection.from_settings(settings), settings.topics))
+    if json:
+        for record in records:
+            typer.echo(orjson.dumps(_history_entry(record)).decode())
+        return
+    table = Table("offset", "published", "for", "policy", title_justify="left")
+    for record in records:
+        said = (
+            record.policy.version
+            if record.policy is not None
+            else f"refused: {record.problem}"
+            if record.problem
+            else "withdrawn"
+        )
+        whose = "all others" if record.key == DEFAULT_KEY else printable(record.key)
+        table.add_row(str(record.offset), _when(record), whose, printable(said))
+    Console(highlight=False, markup=False).print(table)
+
+
+async def _publish(settings: Settings, document: PolicyDocument | None, *, key: str, wait: float) -> None:
+    connection, topics = Connection.from_settings(settings), settings.topics
+    if not wait:
+        offset = await publish_policy(connection, topics, document, key=key)
+        typer.echo(f"{topics.policies}[0]@{offset}: {_what(document)}")
+        return
+    async with MarkerWatch(connection, topics) as watch:
+        before = await read_policies(connection, topics)
+        offset = await publish_policy(connection, topics, document, key=key)
+        typer.echo(f"{topics.policies}[0]@{offset}: {_what(document)}")
+        after = _together([*before, PublishedPolicy(offset=offset, time=0, key=key, policy=document)])
+        if DEFAULT_KEY not in after.by_key:
+            typer.echo(
+                "not waited for: nothing is published for all others, so their policy is the file of each worker", err=True
+            )
+            return
+        if after.combined() == _together(before).combined():
+            typer.echo("nothing changes")
+            return
+        try:
+            await watch.until_in_force(after.combined().version, patience=wait)
+        except PolicyNotInForceError as error:
+            typer.echo(f"loopwarden: {error}", err=True)
+            raise typer.Exit(FINDINGS) from None
+        typer.echo("in force in every partition")
+
+
+def _together(records: list[PublishedPolicy]) -> PublishedPolicies:
+    return together(records, fallback=PolicyDocument.from_mapping({}))
+
+
+def _what(document: PolicyDocument | None) -> str:
+    return "withdrawn" if document is None else f"policy {document.version} published"
+
+
+def _when(record: PublishedPolicy) -> str:
+    return datetime.fromtimestamp(record.time / 1000, tz=UTC).isoformat(sep=" ", timespec="seconds")
+
+
+def _history_entry(record: PublishedPolicy) -> dict[str, object]:
+    return {
+        "offset": record.offset,
+        "time": _when(record),
+        "key": record.key,
+        "version": record.policy.version if record.policy is not None else None,
+        "policy": record.policy.to_mapping() if record.policy is not None else None,
+        "problem": record.problem,
+    }
 
 
 def _as_json(effective: EffectivePolicy, *, agent: str | None) -> dict[str, object]:
