@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import logging
 import statistics
 import sys
 from pathlib import Path
@@ -50,6 +51,7 @@ def main() -> int:
     if given.only is not None and not any(given.only in name for name in FAULTS):
         print(f"no fault is named like {given.only!r}; there are:\n  " + "\n  ".join(FAULTS), file=sys.stderr)
         return WRONG_USE
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # what goes wrong is told by the rows
     said = Console(stderr=True)
     rows: list[Row] = []
     started = lambda made, kind: said.print(f"[dim]{kind}: {made.name} ...[/dim]")  # noqa: E731  (a line to follow)

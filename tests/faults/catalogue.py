@@ -1,6 +1,6 @@
 """The list of faults: scenarios put themselves into it."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,7 +33,7 @@ class Bench:
         return long if self.long else quick if self.quick else ci
 
 
-Scenario = Callable[[Bench], Awaitable[None]]
+Scenario = Callable[[Bench], Coroutine[Any, Any, None]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

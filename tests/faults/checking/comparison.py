@@ -43,9 +43,9 @@ def compare(expected: Outcome, observed: Outcome) -> Differences:
     _compare_maps("verdict standing", expected.standing, observed.standing, found)
     _compare_maps("dead letter", expected.dead_letters, observed.dead_letters, found)
     _compare_maps("state", expected.states, observed.states, found, _differing_fields)
-    for place in sorted(observed.ended - expected.ended):
+    for run in sorted(observed.ended - expected.ended):
         found.extra += 1
-        found.examples.append(f"state of a run that has not ended says so: {place}")
+        found.examples.append(f"state of a run that has not ended says so: {run}")
     for place, end in expected.offsets.items():
         committed = observed.offsets.get(place, 0)
         found.missing += committed < end

@@ -65,7 +65,7 @@ def standing(decisions: Sequence[Decision]) -> dict[tuple[str, str | None, str |
     for decision in decisions:
         folded.fold(decision)
         targets[decision.run_id, decision.target.tool, decision.target.args_hash] = None
-    found = {}
+    found: dict[tuple[str, str | None, str | None], tuple[str, str, int]] = {}
     for run_id, tool, args_hash in targets:
         verdict = folded.lookup(run_id, tool or "", args_hash or "")
         if verdict is not None:

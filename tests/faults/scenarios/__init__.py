@@ -1,5 +1,5 @@
 """One module per kind of fault; importing this puts them all into the catalogue."""
 
-from tests.faults.scenarios import kills
+from tests.faults.scenarios import broker_outages, kills, membership, pauses
 
-__all__ = ["kills"]
+__all__ = ["broker_outages", "kills", "membership", "pauses"]

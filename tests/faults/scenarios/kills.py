@@ -74,7 +74,7 @@ async def exception_in_the_agent(bench: Bench) -> None:
 
 
 async def _ends_in_turn(bench: Bench, number: signal.Signals, *, times: int, store: str, seed: int) -> float:
-    """Two workers; while events come in, one of them is ended by a signal and replaced, again and again; return the longest end."""
+    """Two workers; while events come in, one of them is ended by a signal and replaced; return the longest end."""
     rng = random.Random(seed)
     stopped_in = []
     workload = make_workload(seed=seed, runs=40, calls=20 * (times + 1), partitions=PARTITIONS)
