@@ -1,0 +1,188 @@
+"""Compares the decisions that follow from the inputs of a partition with those on its decisions topic."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from schemas.decisions import Decision
+from streams.audit.findings import Finding, Kind, Tally
+from streams.audit.payloads import differences, digest_of, payload_of
+from streams.audit.published import PublishedDecisions
+from streams.audit.replayer import Cause, Doubt, Recomputed
+
+#: Decisions kept to be looked for once more at the end; beyond it they are only counted as not yet published.
+MAX_AWAITED = 100_000
+
+#: Reads the payload of a published decision by its offset (`published.envelope_checked`).
+ReadPayload = Callable[[int], dict[str, Any]]
+
+
+class Comparison:
+    """Takes recomputed decisions in order and yields differences.
+
+    `settled` are the offsets of tool calls and compactions below which a worker has published everything; what is missing from
+    events at or above them is `awaited`. Runs that began below `known_from` lived under a policy or an engine that is not known
+    here, for the reason given with it. `place_of` writes an offset of the decisions topic as `topic[partition]@offset`.
+    """
+
+    def __init__(
+        self,
+        published: PublishedDecisions,
+        *,
+        settled: tuple[int, int],
+        known_from: tuple[int, Doubt] | None = None,
+        read_payload: ReadPayload,
+        place_of: Callable[[int], str],
+    ) -> None:
+        self.tally = Tally()
+        self.awaited: list[Recomputed] = []
+        self._published = published
+        self._settled = settled
+        self._known_from = known_from
+        self._read_payload = read_payload
+        self._place_of = place_of
+        #: aborts that are not on the topic, by run, until it is clear whether they were withdrawn
+        self._aborts: dict[str, list[Recomputed]] = {}
+
+    def take(self, recomputed: Recomputed) -> Iterator[Finding]:
+        """Compare the next recomputed decision."""
+        decision = recomputed.decision
+        found = self._published.match(decision.decision_id)
+        of_run = decision.target.scope == "run"
+        if of_run and decision.action == "release" and (aborts := self._aborts.pop(decision.run_id, None)) is not None:
+            if not found and recomputed.withdrawal:
+                self.tally.withdrawn += 1
+                aborts.pop()
+                recomputed = recomputed._replace(standing="maybe")
+            elif not found and recomputed.overtaken:
+                # Nothing was there to be released.
+                recomputed = recomputed._replace(standing="maybe")
+            for abort in aborts:
+                yield from self._not_there(abort, overtaken=recomputed.overtaken)
+        if not found:
+            if of_run and decision.action == "abort":
+                self._aborts.setdefault(decision.run_id, []).append(recomputed)
+            else:
+                yield from self._not_there(recomputed)
+            return
+        payload = payload_of(decision)
+        digest = digest_of(payload)
+        for one in found:
+            if one.uncompared is not None:
+                continue  # counted when it was read
+            if one.digest == digest:
+                self.tally.equal += one is found[0]
+            elif recomputed.doubt is not None:
+                self.tally.set_aside(recomputed.doubt, self._place_of(one.offset))
+            else:
+                fields = differences(self._read_payload(one.offset), payload)
+                yield self._counted("different", decision, record=one.offset, fields=fields)
+
+    def _not_there(self, recomputed: Recomputed, *, overtaken: bool = False) -> Iterator[Finding]:
+        decision = recomputed.decision
+        if recomputed.standing == "maybe":
+            return
+        doubt: str | None = recomputed.doubt
+        if doubt == "beginning" and self._published.began_in_range(decision.run_id, decision.since.offset):
+            doubt = None
+        if doubt is None:
+            doubt = self._doubt_of_run(decision.since.offset)
+        if doubt is None and overtaken:
+            doubt = "overtaken"
+        if doubt is not None:
+            self.tally.set_aside(doubt, str(_as_of(decision)))
+        elif recomputed.standing == "soon" or not self._is_settled(recomputed.cause):
+            if len(self.awaited) < MAX_AWAITED:
+                self.awaited.append(recomputed)
+            self.tally.not_yet += 1
+        else:
+            yield self._counted("missing", decision)
+
+    def _doubt_of_run(self, since: int) -> Doubt | None:
+        if self._known_from is not None and since < self._known_from[0]:
+            return self._known_from[1]
+        return "engine" if since <= self._published.foreign_until else None
+
+    def _is_settled(self, cause: Cause | None) -> bool:
+        return cause is None or cause.offset < self._settled[cause.compaction]
+
+    def came_late(self, recomputed: Recomputed, payload: dict[str, Any], offset: int) -> Iterator[Finding]:
+        """Compare an awaited decision that was published in the meantime."""
+        self.tally.not_yet -= 1
+        ours = payload_of(recomputed.decision)
+        if payload == ours:
+            self.tally.equal += 1
+        else:
+            yield self._counted("different", recomputed.decision, record=offset, fields=differences(payload, ours))
+
+    def finish(self) -> Iterator[Finding]:
+        """Yield what was published and follows from no input, and what was kept open until the end."""
+        for aborts in self._aborts.values():
+            for abort in aborts:
+                yield from self._not_there(abort)
+        self._aborts.clear()
+        published = self._published
+        for reason, (number, first) in published.uncompared.items():
+            self.tally.set_aside(reason, str(first), number)
+        self.tally.copies = published.copies
+        for origin, fault in published.unreadable:
+            finding = Finding(kind="unreadable", record=str(origin), reason=fault)
+            self.tally.count(finding)
+            yield finding
+        withdrawn = self._withdrawn()
+        self.tally.withdrawn += len(withdrawn) // 2
+        for one in published.unmatched():
+            if one.offset in withdrawn:
+                continue
+            data = self._read_payload(one.offset)
+            if (doubt := self._doubt_of_run(data["since"]["offset"])) is not None:
+                self.tally.set_aside(doubt, self._place_of(one.offset))
+                continue
+            finding = Finding(
+                kind="extra",
+                decision_id=one.decision_id,
+                run_id=data.get("run_id"),
+                record=self._place_of(one.offset),
+                as_of="{topic}[{partition}]@{offset}".format_map(data["as_of"]),
+                decision=say(data),
+            )
+            self.tally.count(finding)
+            yield finding
+
+    def _withdrawn(self) -> set[int]:
+        """Return the offsets of aborts without ground that were withdrawn afterwards, and of what withdrew them.
+
+        The worker read the compaction that contradicts the abort after the outcomes, the replay before them.
+        """
+        pairs: set[int] = set()
+        aborts: dict[bytes, int] = {}
+        for one in self._published.unmatched():
+            if one.role == "abort":
+                aborts[one.run] = one.offset
+            elif one.role == "withdrawal" and one.run in aborts:
+                pairs |= {aborts.pop(one.run), one.offset}
+        return pairs
+
+    def _counted(self, kind: Kind, decision: Decision, *, record: int | None = None, fields: Any = ()) -> Finding:
+        finding = Finding(
+            kind=kind,
+            decision_id=decision.decision_id,
+            run_id=decision.run_id,
+            record=None if record is None else self._place_of(record),
+            as_of=_as_of(decision),
+            decision=say(decision.model_dump(mode="json")),
+            fields=fields,
+        )
+        self.tally.count(finding)
+        return finding
+
+
+def say(data: dict[str, Any]) -> str:
+    """Say in a few words what a decision decides: `block exec (generic_repeat, 20)`."""
+    target = data.get("target") or {}
+    about = target.get("tool") or "the run"
+    return f"{data.get('action')} {about} ({data.get('detector')}, {data.get('count')})"
+
+
+def _as_of(decision: Decision) -> str:
+    at = decision.as_of
+    return f"{at.topic}[{at.partition}]@{at.offset}"

@@ -1,0 +1,221 @@
+"""Reads partitions in bulk, from any offset, without a consumer group and without ever writing.
+
+An audit reads much and once: several times the speed of a consumer comes from asking for big slices, one partition at a time, and
+taking the records as the client's decoder gives them. The requests are sent by a thread with an event loop of its own, which has
+the next slice ready while the caller works on the last one.
+"""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from aiokafka import TopicPartition, errors
+from aiokafka.client import AIOKafkaClient
+from aiokafka.protocol.fetch import FetchRequest
+from aiokafka.protocol.offset import OffsetRequest
+from aiokafka.record.memory_records import MemoryRecords
+
+from streams.audit.inputs import InputRecord
+from streams.connection import Connection
+
+#: Bytes asked for at once: some 5,000 events with hashes. Bigger slices are no faster (measured from 1 to 8 MiB) and take memory.
+FETCH_BYTES = 2 * 1024 * 1024
+
+#: Milliseconds that a broker may wait for data. An audit knows that there is some.
+_MAX_WAIT_MS = 500
+
+#: Seconds for which a leader that moves or a broker that is away is waited for.
+PATIENCE = 30.0
+
+_RETRY_PAUSE = 0.2
+
+#: `ListOffsets` asks for the earliest offset with this time.
+_EARLIEST = -2
+
+Result = TypeVar("Result")
+
+
+class LogError(RuntimeError):
+    """A partition cannot be read where it was asked for; the message names the place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """Records of one partition, and the offset behind them."""
+
+    records: list[InputRecord]
+    next_offset: int
+
+
+class LogReader:
+    """Reads any partition of a cluster; use it in a `with` block.
+
+    Raises `aiokafka.errors.KafkaError` when the brokers cannot be reached or refuse, and `LogError` for offsets that are gone.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="log reader", daemon=True)
+        self._client: Any = None
+        self._connection = connection
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        try:
+            self._client = self._run(self._connect())
+        except BaseException:
+            self._stop()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        try:
+            self._run(self._client.close())
+        finally:
+            self._stop()
+
+    def _stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def _run(self, work: Coroutine[Any, Any, Result]) -> Result:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    async def _connect(self) -> Any:
+        client = AIOKafkaClient(**self._connection.client_options())
+        try:
+            await client.bootstrap()
+        except BaseException:
+            await client.close()
+            raise
+        return client
+
+    # -- where a partition begins and ends -------------------------------------------------------------------------------------
+
+    def bounds(self, topic: str, partition: int) -> tuple[int, int]:
+        """Return the first offset that still exists and the offset behind the last one."""
+        return self._run(self._bounds(TopicPartition(topic, partition)))
+
+    async def _bounds(self, tp: TopicPartition) -> tuple[int, int]:
+        # The high watermark of a fetch: Tansu 0.6 answers ListOffsets(latest) with the first offset of the last batch.
+        _, earliest = await self._list_offset(tp, _EARLIEST)
+        answer = await self._fetch(tp, earliest, 1)
+        return earliest, int(answer[0])
+
+    def offset_at(self, topic: str, partition: int, time_ms: int) -> int | None:
+        """Return the first offset whose record has this time or a later one; None when there is none."""
+        stamp, offset = self._run(self._list_offset(TopicPartition(topic, partition), time_ms))
+        return None if stamp < 0 or offset < 0 else offset
+
+    async def _list_offset(self, tp: TopicPartition, time_ms: int) -> tuple[int, int]:
+        async def ask(leader: int) -> tuple[int, int]:
+            request = OffsetRequest(-1, 0, [(tp.topic, [(tp.partition, time_ms)])])
+            response = await self._client.send(leader, request)
+            ((_, ((_, code, stamp, offset, *_),)),) = response.topics
+            _raise_for(code, tp)
+            return int(stamp), int(offset)
+
+        found: tuple[int, int] = await self._persist(tp, ask)
+        return found
+
+    # -- records ---------------------------------------------------------------------------------------------------------------
+
+    def read(self, topic: str, partition: int, start: int, end: int, *, slice_bytes: int = FETCH_BYTES) -> Iterator[Slice]:
+        """Yield the records from `start` up to `end`, in slices as they are fetched."""
+        tp = TopicPartition(topic, partition)
+        at = start
+        ahead = asyncio.run_coroutine_threadsafe(self._slice(tp, at, end, slice_bytes), self._loop) if at < end else None
+        try:
+            while ahead is not None:
+                got, ahead = ahead.result(), None
+                at = got.next_offset
+                if at < end:
+                    ahead = asyncio.run_coroutine_threadsafe(self._slice(tp, at, end, slice_bytes), self._loop)
+                yield got
+        finally:
+            if ahead is not None:
+                ahead.cancel()
+
+    def records(self, topic: str, partition: int, start: int, end: int) -> Iterator[InputRecord]:
+        """Yield the records from `start` up to `end`."""
+        for got in self.read(topic, partition, start, end):
+            yield from got.records
+
+    async def _slice(self, tp: TopicPartition, start: int, end: int, size: int) -> Slice:
+        records: list[InputRecord] = []
+        deadline = time.monotonic() + PATIENCE
+        while not records:
+            high, raw = await self._fetch(tp, start, size)
+            following = start
+            batches = MemoryRecords(raw)
+            while batches.has_next():
+                batch = batches.next_batch()
+                if not batch.validate_crc():
+                    raise LogError(f"{tp.topic}[{tp.partition}]@{batch.base_offset}: the batch is corrupt (CRC)")
+                following = batch.next_offset
+                if batch.is_control_batch:
+                    continue
+                records.extend(
+                    InputRecord(tp.topic, tp.partition, one.offset, one.timestamp, one.key, one.value, tuple(one.headers))
+                    for one in batch
+                    if start <= one.offset < end
+                )
+            if following > start:
+                if not records and following < end:
+                    start = following  # control batches, or compacted away
+                    continue
+                return Slice(records, following)
+            if start >= high:
+                raise LogError(f"{tp.topic}[{tp.partition}]@{start}: the partition ends at {high}")
+            if len(raw):
+                size *= 4  # not one whole batch fits
+            elif time.monotonic() > deadline:
+                raise LogError(
+                    f"{tp.topic}[{tp.partition}]@{start}: the broker gives nothing, though the partition ends at {high}"
+                )
+        return Slice(records, start)
+
+    async def _fetch(self, tp: TopicPartition, offset: int, size: int) -> tuple[int, bytes]:
+        async def ask(leader: int) -> tuple[int, bytes]:
+            request = FetchRequest(_MAX_WAIT_MS, 1, size, 0, [(tp.topic, [(tp.partition, offset, size)])])
+            response = await self._client.send(leader, request)
+            ((_, ((_, code, high, *rest),)),) = response.topics
+            if code == errors.OffsetOutOfRangeError.errno:
+                raise LogError(f"{tp.topic}[{tp.partition}]@{offset}: there is no such offset (any more)")
+            _raise_for(code, tp)
+            return int(high), rest[-1]
+
+        found: tuple[int, bytes] = await self._persist(tp, ask)
+        return found
+
+    async def _persist(self, tp: TopicPartition, ask: Callable[[int], Coroutine[Any, Any, Any]]) -> Any:
+        """Ask the leader of a partition; wait while it moves or is away."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                return await ask(await self._leader(tp))
+            except errors.KafkaError as error:
+                if not error.retriable or time.monotonic() > deadline:
+                    raise
+            self._client.force_metadata_update()
+            await asyncio.sleep(_RETRY_PAUSE)
+
+    async def _leader(self, tp: TopicPartition) -> int:
+        leader = self._client.cluster.leader_for_partition(tp)
+        if leader is None or leader == -1:
+            await self._client.add_topic(tp.topic)
+            await self._client.force_metadata_update()
+            leader = self._client.cluster.leader_for_partition(tp)
+        if leader is None or leader == -1:
+            raise errors.LeaderNotAvailableError(f"{tp.topic}[{tp.partition}]")
+        return int(leader)
+
+
+def _raise_for(code: int, tp: TopicPartition) -> None:
+    if code:
+        raise errors.for_code(code)(f"{tp.topic}[{tp.partition}]")

@@ -1,0 +1,56 @@
+"""The payload of a decision as it is compared: all fields but the time it was decided at."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import orjson
+import xxhash
+
+from schemas.decisions import Decision
+
+#: The only field that differs between two computations of one decision.
+_UNCOMPARED = "decided_at"
+
+
+class FieldDifference(NamedTuple):
+    """A field that is not what was recomputed; `path` like `evidence[2].call_id`, None where the field is missing."""
+
+    path: str
+    published: Any
+    recomputed: Any
+
+
+def payload_of(decision: Decision) -> dict[str, Any]:
+    """Return the payload that a worker would have published."""
+    return comparable(decision.model_dump(mode="json", exclude_none=True))
+
+
+def comparable(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return published data without nulls and without the time of the decision."""
+    return {name: value for name, value in data.items() if value is not None and name != _UNCOMPARED}
+
+
+def digest_of(payload: Mapping[str, Any]) -> bytes:
+    """Return 16 bytes that are equal for equal payloads."""
+    return xxhash.xxh3_128_digest(orjson.dumps(payload, option=orjson.OPT_SORT_KEYS))
+
+
+def differences(published: Mapping[str, Any], recomputed: Mapping[str, Any]) -> tuple[FieldDifference, ...]:
+    """Return the fields in which two payloads differ, in the order of their names."""
+    ours, theirs = dict(_leaves("", recomputed)), dict(_leaves("", published))
+    return tuple(
+        FieldDifference(path, theirs.get(path), ours.get(path))
+        for path in sorted({*ours, *theirs})
+        if ours.get(path) != theirs.get(path)
+    )
+
+
+def _leaves(path: str, value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping) and value:
+        for name, inner in value.items():
+            yield from _leaves(f"{path}.{name}" if path else str(name), inner)
+    elif isinstance(value, list | tuple) and value:
+        for number, inner in enumerate(value):
+            yield from _leaves(f"{path}[{number}]", inner)
+    else:
+        yield path, value

@@ -1,0 +1,266 @@
+"""Verifies partitions: reads what was published, replays the inputs, compares; several partitions at a time."""
+
+import multiprocessing
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from schemas.policy import PolicyDocument
+from schemas.settings import Settings
+from streams.audit.comparison import Comparison
+from streams.audit.findings import Finding, Tally
+from streams.audit.input_order import in_order
+from streams.audit.inputs import Input, InputReader, InputRecord
+from streams.audit.log_reader import LogReader
+from streams.audit.policy_timeline import Era, in_force_from, timeline
+from streams.audit.published import PublishedDecisions, envelope_checked
+from streams.audit.ranges import PartitionRange
+from streams.audit.replayer import Doubt, Replayer
+from streams.connection import Connection
+from streams.detection.engine import ENGINE_VERSION
+from streams.detection.facts import RunPartition
+
+#: Findings kept of a partition; beyond it they are only counted.
+MAX_FINDINGS = 10_000
+
+#: Records below which one process is faster: starting another takes about a second.
+_WORTH_A_PROCESS = 100_000
+
+_LOOK_INTERVAL = 0.2
+
+#: Told how many records were read since the last time.
+OnProgress = Callable[[int], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionTask:
+    """One partition to be verified.
+
+    `partitions` is how many there are, `settled` the offsets of tool calls and compactions below which the workers have published
+    everything, `run_id` limits the audit to one run, `policy` is what was in force before the first marker if the decisions there
+    name it, `wait_until` the wall-clock time up to which decisions that are not there yet are waited for.
+    """
+
+    settings: Settings
+    partitions: int
+    range: PartitionRange
+    settled: tuple[int, int]
+    run_id: str | None = None
+    policy: dict[str, Any] | None = None
+    wait_until: float = 0.0
+
+    @property
+    def records(self) -> int:
+        """How many records there are to read."""
+        return self.range.events + self.range.decisions[1] - self.range.decisions[0]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionResult:
+    """What the verification of one partition found."""
+
+    partition: int
+    tally: Tally
+    findings: list[Finding]
+
+
+def verify_partition(task: PartitionTask, on_progress: OnProgress = lambda records: None) -> PartitionResult:
+    """Verify one partition; raises `KafkaError` and `LogError`."""
+    with LogReader(Connection.from_settings(task.settings)) as reader:
+        return _Verification(task, reader, on_progress).run()
+
+
+def verify_partitions(
+    tasks: Sequence[PartitionTask],
+    *,
+    processes: int | None = None,
+    on_progress: OnProgress = lambda records: None,
+) -> Iterator[PartitionResult]:
+    """Verify partitions, each in one of `processes` (by default as many as there are cores), and yield them as they are done."""
+    number = min(processes or os.cpu_count() or 1, len(tasks))
+    if number <= 1 or (processes is None and sum(task.records for task in tasks) < _WORTH_A_PROCESS):
+        for task in tasks:
+            yield verify_partition(task, on_progress)
+        return
+    context = multiprocessing.get_context("spawn")
+    counter = context.Value("q", 0)
+    with ProcessPoolExecutor(number, context, initializer=_begin_process, initargs=(counter,)) as pool:
+        try:
+            running: set[Future[PartitionResult]] = {
+                pool.submit(_verify_in_process, task) for task in sorted(tasks, key=lambda task: -task.records)
+            }
+            reported = 0
+            while running:
+                done, running = wait(running, timeout=_LOOK_INTERVAL, return_when=FIRST_COMPLETED)
+                on_progress(counter.value - reported)
+                reported = counter.value
+                for future in done:
+                    yield future.result()
+        except BaseException:
+            # Ctrl-C, an error or a caller that has enough: nothing of it is to go on.
+            for process in multiprocessing.active_children():
+                process.terminate()
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+_counter: Any = None
+
+
+def _begin_process(counter: Any) -> None:
+    global _counter
+    _counter = counter
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # ends at once and without a traceback; the parent says what there is to say
+
+
+def _verify_in_process(task: PartitionTask) -> PartitionResult:
+    def report(records: int) -> None:
+        with _counter.get_lock():
+            _counter.value += records
+
+    return verify_partition(task, report)
+
+
+class _Verification:
+    """The steps of one partition's verification."""
+
+    def __init__(self, task: PartitionTask, reader: LogReader, on_progress: OnProgress) -> None:
+        self.task = task
+        self.reader = reader
+        self.on_progress = on_progress
+        self.topics = task.settings.topics
+        self.number = task.range.partition
+        self.key = None if task.run_id is None else task.run_id.encode()
+        self.findings: list[Finding] = []
+        self.slices = _DecisionSlices(reader, self.topics.decisions, self.number)
+
+    def run(self) -> PartitionResult:
+        given = None if self.task.policy is None else PolicyDocument.from_mapping(self.task.policy)
+        covered = self.task.range
+        published = PublishedDecisions(
+            start=covered.start,
+            end=covered.end,
+            log_start=covered.log_start,
+            open_end=covered.open_end,
+            before=None if given is None else given.version,
+        )
+        try:
+            for record in self._records(self.topics.decisions, *covered.decisions):
+                published.take(record)
+            eras = in_force_from(timeline(published.markers, before=given), covered.start)
+            return self._compare(published, eras)
+        finally:
+            published.close()
+
+    def _compare(self, published: PublishedDecisions, eras: list[Era]) -> PartitionResult:
+        covered, settled = self.task.range, self.task.settled
+        comparison = Comparison(
+            published,
+            settled=(max(settled[0], published.decided_until), settled[1]),
+            known_from=_known_from(eras),
+            read_payload=self.slices.payload,
+            place_of=lambda offset: f"{self.topics.decisions}[{self.number}]@{offset}",
+        )
+        replayer = Replayer(
+            eras,
+            partition=RunPartition(self.topics.tool_calls, self.number),
+            start=covered.start,
+            run_ttl_ms=int(self.task.settings.run_ttl * 1000),
+            was_published=published.has,
+            beginnings=published.beginnings(),
+        )
+        intake = InputReader(settings=self.task.settings, partition=self.number, partitions=self.task.partitions)
+        # A policy may have come into force at compactions that were read after the end of the range was fixed.
+        behind = max(covered.compactions[1], *(era.compactions_offset for era in eras))
+        events = in_order(
+            self._events(intake, self.topics.tool_calls, covered.start, covered.end),
+            self._events(intake, self.topics.compactions, covered.compactions[0], behind),
+            eras,
+        )
+        for event in events:
+            comparison.tally.events += 1
+            for recomputed in replayer.feed(event):
+                self._keep(comparison.take(recomputed))
+        for recomputed in replayer.finish():
+            self._keep(comparison.take(recomputed))
+        self._keep(comparison.finish())
+        self._wait_for(comparison)
+        comparison.tally.dead_letters, comparison.tally.misrouted = intake.dead_letters, intake.misrouted
+        return PartitionResult(self.number, comparison.tally, self.findings)
+
+    def _keep(self, findings: Iterator[Finding]) -> None:
+        for finding in findings:
+            if len(self.findings) < MAX_FINDINGS:
+                self.findings.append(finding)
+
+    def _records(self, topic: str, start: int, end: int) -> Iterator[InputRecord]:
+        for got in self.reader.read(topic, self.number, start, end):
+            key = self.key
+            for record in got.records:
+                if key is None or record.key == key or record.key is None:
+                    yield record
+            self.on_progress(min(got.next_offset, end) - start)
+            start = got.next_offset
+
+    def _events(self, intake: InputReader, topic: str, start: int, end: int) -> Iterator[Input]:
+        for record in self._records(topic, start, end):
+            if (event := intake.read(record)) is not None:
+                yield event
+
+    def _wait_for(self, comparison: Comparison) -> None:
+        """Look for decisions that were published after the end of the range was fixed."""
+        awaited = {one.decision.decision_id: one for one in comparison.awaited}
+        at = self.task.range.decisions[1]
+        while awaited:
+            _, end = self.reader.bounds(self.topics.decisions, self.number)
+            for record in self.reader.records(self.topics.decisions, self.number, at, end):
+                payload = _payload(record)
+                recomputed = None if payload is None else awaited.pop(str(payload.get("decision_id")), None)
+                if payload is not None and recomputed is not None:
+                    self._keep(comparison.came_late(recomputed, payload, record.offset))
+            at = end
+            if not awaited or time.time() > self.task.wait_until:
+                return
+            time.sleep(_LOOK_INTERVAL)
+
+
+class _DecisionSlices:
+    """Payloads of the decisions topic by offset; those that are asked for usually lie close together."""
+
+    def __init__(self, reader: LogReader, topic: str, partition: int) -> None:
+        self._reader, self._topic, self._partition = reader, topic, partition
+        self._records: dict[int, InputRecord] = {}
+
+    def payload(self, offset: int) -> dict[str, Any]:
+        """Return the payload of a decision that was read before."""
+        if offset not in self._records:
+            _, end = self._reader.bounds(self._topic, self._partition)
+            got = next(iter(self._reader.read(self._topic, self._partition, offset, end)))
+            self._records = {record.offset: record for record in got.records}
+        return _payload(self._records[offset]) or {}
+
+
+def _payload(record: InputRecord) -> dict[str, Any] | None:
+    try:
+        body = orjson.loads(record.value or b"")
+        return envelope_checked(body["data"], event_id=body.get("id"), key=record.key)
+    except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _known_from(eras: Sequence[Era]) -> tuple[int, Doubt] | None:
+    """Return the first offset from which on policies and engine are known, and why not before."""
+    known: tuple[int, Doubt] | None = None
+    for era, following in zip(eras, (*eras[1:], None), strict=True):
+        doubt: Doubt | None = "policy" if era.policy is None else None
+        if doubt is None and era.engine_version not in (None, ENGINE_VERSION):
+            doubt = "engine"
+        if doubt is not None:
+            known = (2**63 - 1 if following is None else following.tool_calls_offset, doubt)
+    return known
