@@ -25,13 +25,19 @@ class PolicyApplied(BaseModel):
     event_name: ClassVar[str] = "policy.applied"
 
     policy_version: str
+    """The version of the policy, as decisions name it."""
     policy: dict[str, Any]
+    """The whole policy document."""
     partition: Annotated[int, Field(ge=0)]
-    #: the first offsets of the partition that are judged by it
+    """The partition number, the same in the input topics and in the decisions topic."""
     tool_calls_offset: Offset
+    """The first offset of the tool-calls topic that is judged by the policy."""
     compactions_offset: Offset
+    """The first offset of the compactions topic that is judged by it."""
     engine_version: str
+    """The release that judges."""
     applied_at: Timestamp | None = None
+    """When the worker took the policy into force; the only field that differs between copies."""
 
     @property
     def marker_id(self) -> str:

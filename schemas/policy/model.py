@@ -86,7 +86,7 @@ def _usable_entries(value: object, info: ValidationInfo) -> object:
 
 
 # The bounds are checked by the validator, with its own message; here they are for the published schema.
-Count = Annotated[int, BeforeValidator(_whole_number), Field(ge=1, le=LARGEST_NUMBER)]
+Count = Annotated[int, Field(ge=1, le=LARGEST_NUMBER), BeforeValidator(_whole_number)]
 
 
 class Container(BaseModel):
