@@ -140,9 +140,7 @@ async def _publish(settings: Settings, document: PolicyDocument | None, *, key: 
         typer.echo(f"{topics.policies}[0]@{offset}: {_what(document)}")
         after = _together([*before, PublishedPolicy(offset=offset, time=0, key=key, policy=document)])
         if DEFAULT_KEY not in after.by_key:
-            typer.echo(
-                "not waited for: nothing is published for all others, so their policy is the file of each worker", err=True
-            )
+            typer.echo("not waited for: the policy of all others is the file of each worker", err=True)
             return
         if after.combined() == _together(before).combined():
             typer.echo("nothing changes")

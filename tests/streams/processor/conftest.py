@@ -49,6 +49,8 @@ class Run:
         self.run_id = run_id
         self._lab = lab
         self._sequence = 0
+        #: milliseconds that its events come later than those of other runs
+        self.clock = 0
 
     def event(self, model: type[RunEvent], **data: Any) -> OutgoingEvent:
         """Make the run's next event."""
@@ -60,21 +62,21 @@ class Run:
             event_id=f"{self.run_id}:{self._sequence}",
             run_id=self.run_id,
             data={"run_id": self.run_id, **data},
-            time=1_790_000_000_000 + self._sequence,
+            time=1_790_000_000_000 + self.clock + self._sequence,
             sequence=self._sequence,
         )
         topic = topics.compactions if model is CompactionCompleted else topics.tool_calls
         return OutgoingEvent(topic=topic, key=self.run_id.encode(), value=value, run_id=self.run_id, sequence=self._sequence)
 
-    def call(self, tool: str, params: Any, result: Any = NOTHING, *, call_id: str | None = None) -> list[OutgoingEvent]:
+    def call(self, tool: str, params: Any, result: Any = NOTHING, **data: Any) -> list[OutgoingEvent]:
         """Make a call that went ahead and, when a result is given, its end."""
-        shared = {"tool": tool, "params": params} | ({} if call_id is None else {"call_id": call_id})
+        shared = {"tool": tool, "params": params, **data}
         started = self.event(ToolCallStarted, **shared)
         return [started] if result is NOTHING else [started, self.event(ToolCallFinished, **shared, result=result)]
 
-    def loop(self, calls: int, *, tool: str = "read", result: Any = "same") -> list[OutgoingEvent]:
+    def loop(self, calls: int, *, tool: str = "read", result: Any = "same", **data: Any) -> list[OutgoingEvent]:
         """Make equal calls with equal results."""
-        return [event for _ in range(calls) for event in self.call(tool, {"path": "a.txt"}, result)]
+        return [event for _ in range(calls) for event in self.call(tool, {"path": "a.txt"}, result, **data)]
 
     def ended(self) -> list[OutgoingEvent]:
         """Make the end of the run."""
