@@ -1,0 +1,54 @@
+"""What a format is to the rest: a name, a way to recognise its records, and a reader."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from streams.transcripts.items import Item, Place
+from streams.transcripts.records import Record
+from streams.transcripts.seen import SeenKeys
+
+
+@dataclass(frozen=True, slots=True)
+class FileContext:
+    """What a reader knows besides the records.
+
+    `run_id` is for logs that do not name their run; no other file has it. `seen` are the entries that were read from any file.
+    """
+
+    file: str
+    run_id: str
+    seen: SeenKeys = field(default_factory=SeenKeys)
+
+    def place(self, line: int) -> Place:
+        """Return the place of a line."""
+        return Place(self.file, line)
+
+    def run_id_at(self, document: int) -> str:
+        """Return the run id of a document that does not name its run: several of them in one file are several runs."""
+        return self.run_id if document == 1 else f"{self.run_id}:{document}"
+
+
+class Reader(Protocol):
+    """Reads one file. Never raises for what a record says: what it cannot use becomes a `NotUnderstood` item."""
+
+    def read(self, record: Record) -> Iterator[Item]:
+        """Yield the items of one record."""
+        ...
+
+    def finish(self) -> Iterator[Item]:
+        """Yield what was held back; called after the last record."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Format:
+    """A format of logs.
+
+    `recognises` says whether a record (any JSON value) bears marks that no other format has.
+    """
+
+    name: str
+    title: str
+    recognises: Callable[[Any], bool]
+    reader: Callable[[FileContext], Reader]
