@@ -30,9 +30,14 @@ class Attempts:
     clock: Callable[[], float] = field(default=time.monotonic, repr=False)
 
     @property
+    def left(self) -> float:
+        """Seconds until the deadline, at least 0."""
+        return max(self.deadline - self.clock(), 0.0)
+
+    @property
     def late(self) -> bool:
         """Whether the time is over."""
-        return self.clock() >= self.deadline
+        return self.left == 0.0
 
 
 async def hand_over_with_retries(
@@ -42,14 +47,20 @@ async def hand_over_with_retries(
     *,
     turn: Callable[[], AbstractAsyncContextManager[object]],
 ) -> None:
-    """Offer the decision, at least once, each time within `turn()`.
+    """Offer the decision, at least once, each time within `turn()`; the last time at the deadline.
 
-    Raises `RefusedError` at once, and the last `NoAnswerError` when the next attempt would begin after the deadline.
+    Raises `RefusedError` at once, and the last `NoAnswerError` when the time is over, or would be before the receiver wants to
+    hear of it again.
     """
+
+    def asked(state: RetryCallState) -> float:
+        failure = state.outcome.exception() if state.outcome is not None else None
+        return min(failure.retry_after, LONGEST_ASKED) if isinstance(failure, NoAnswerError) else 0.0
+
     retrying = AsyncRetrying(
         retry=retry_if_exception_type(NoAnswerError),
-        wait=_wait,
-        stop=lambda state: attempts.clock() + state.upcoming_sleep >= attempts.deadline,
+        wait=lambda state: max(min(_backoff(state), attempts.left), asked(state)),
+        stop=lambda state: attempts.late or asked(state) > attempts.left,
         reraise=True,
     )
     async for attempt in retrying:
@@ -57,9 +68,3 @@ async def hand_over_with_retries(
             async with turn():
                 attempts.made += 1
                 await receiver.hand_over(envelope)
-
-
-def _wait(state: RetryCallState) -> float:
-    failure = state.outcome.exception() if state.outcome is not None else None
-    asked = failure.retry_after if isinstance(failure, NoAnswerError) else 0.0
-    return max(_backoff(state), min(asked, LONGEST_ASKED))

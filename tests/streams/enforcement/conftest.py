@@ -164,7 +164,9 @@ class Scene:
         """Create the topics."""
         await create_topics(self._connection, self.topics, partitions=PARTITIONS)
 
-    async def send(self, topic: str, records: Iterable[tuple[int, bytes | None, bytes | None, Sequence[tuple[str, bytes]]]]) -> None:
+    async def send(
+        self, topic: str, records: Iterable[tuple[int, bytes | None, bytes | None, Sequence[tuple[str, bytes]]]]
+    ) -> None:
         """Send records: partition, key, value, headers."""
         producer = AIOKafkaProducer(**self._connection.client_options())
         await producer.start()
@@ -178,7 +180,10 @@ class Scene:
         """Publish decisions as a worker does."""
         await self.send(
             self.topics.decisions,
-            [(partition_of(one.run_id, PARTITIONS), one.run_id.encode(), one.to_record(source="/tests"), ()) for one in decisions],
+            [
+                (partition_of(one.run_id, PARTITIONS), one.run_id.encode(), one.to_record(source="/tests"), ())
+                for one in decisions
+            ],
         )
 
     @asynccontextmanager
@@ -196,10 +201,20 @@ class Scene:
 
     def process(self, *arguments: str, **environment: str) -> subprocess.Popen[bytes]:
         """Start `loopwarden enforce ...` in a process of its own; it is killed at the end of the test at the latest."""
-        settings = {f"LOOPWARDEN_{name.upper()}": str(value) for name, value in self.settings.model_dump().items() if value is not None}
-        given = {**os.environ, **settings, "LOOPWARDEN_WEBHOOK_SECRET": SECRET, "LOOPWARDEN_ENFORCE_GROUP": self.group, **environment}
+        settings = {
+            f"LOOPWARDEN_{name.upper()}": str(value) for name, value in self.settings.model_dump().items() if value is not None
+        }
+        given = {
+            **os.environ,
+            **settings,
+            "LOOPWARDEN_WEBHOOK_SECRET": SECRET,
+            "LOOPWARDEN_ENFORCE_GROUP": self.group,
+            **environment,
+        }
         with self.log.open("ab") as log:
-            started = subprocess.Popen([sys.executable, "-m", "streams.cli", "enforce", *arguments], env=given, stdout=log, stderr=log)
+            started = subprocess.Popen(
+                [sys.executable, "-m", "streams.cli", "enforce", *arguments], env=given, stdout=log, stderr=log
+            )
         self._processes.append(started)
         return started
 
@@ -241,7 +256,9 @@ class Scene:
         consumer = AIOKafkaConsumer(**self._connection.client_options(), group_id=self.group, enable_auto_commit=False)
         await consumer.start()
         try:
-            return {number: await consumer.committed(TopicPartition(self.topics.decisions, number)) for number in range(PARTITIONS)}
+            return {
+                number: await consumer.committed(TopicPartition(self.topics.decisions, number)) for number in range(PARTITIONS)
+            }
         finally:
             await consumer.stop()
 

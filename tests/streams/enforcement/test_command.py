@@ -69,7 +69,9 @@ async def test_the_decision_is_on_standard_input_and_its_ids_in_the_environment(
     }
 
 
-@pytest.mark.parametrize(("text", "code"), [("raise SystemExit(3)", "exit_3"), ("import os; os.kill(os.getpid(), 9)", "signal_9")])
+@pytest.mark.parametrize(
+    ("text", "code"), [("raise SystemExit(3)", "exit_3"), ("import os; os.kill(os.getpid(), 9)", "signal_9")]
+)
 async def test_another_end_than_exit_code_0_is_to_be_tried_again(
     envelope_of: Callable[..., DecisionEnvelope], text: str, code: str
 ) -> None:

@@ -21,7 +21,9 @@ Make = Callable[..., Decision]
         ({"mode": "shadow"}, False),
     ],
 )
-def test_by_default_all_goes_through_but_releases_and_shadow(decision_factory: Make, changes: dict[str, object], through: bool) -> None:
+def test_by_default_all_goes_through_but_releases_and_shadow(
+    decision_factory: Make, changes: dict[str, object], through: bool
+) -> None:
     assert DecisionFilter().lets_through(decision_factory(**changes)) is through
 
 
@@ -31,5 +33,11 @@ def test_every_criterion_must_hold(decision_factory: Make) -> None:
     )
     right = {"action": "release", "mode": "shadow", "detector": "ping_pong", "agent_id": "a"}
     assert chosen.lets_through(decision_factory(**right))
-    for wrong in ({"action": "block"}, {"mode": "enforce"}, {"detector": "generic_repeat"}, {"agent_id": "b"}, {"agent_id": None}):
+    for wrong in (
+        {"action": "block"},
+        {"mode": "enforce"},
+        {"detector": "generic_repeat"},
+        {"agent_id": "b"},
+        {"agent_id": None},
+    ):
         assert not chosen.lets_through(decision_factory(**{**right, **wrong}))

@@ -48,7 +48,10 @@ def seconds_from_now(seconds: float) -> Attempts:
 
 
 async def test_failures_are_followed_by_further_attempts_until_one_succeeds(envelope: DecisionEnvelope) -> None:
-    receiver, attempts = Scripted(NoAnswerError("http_500", "HTTP status 500"), NoAnswerError("timeout", "no")), seconds_from_now(60)
+    receiver, attempts = (
+        Scripted(NoAnswerError("http_500", "HTTP status 500"), NoAnswerError("timeout", "no")),
+        seconds_from_now(60),
+    )
     await hand_over_with_retries(receiver, envelope, attempts, turn=at_once)
     assert attempts.made == len(receiver.times) == 3
     assert all(later - sooner >= 0.25 for sooner, later in zip(receiver.times, receiver.times[1:], strict=False))
@@ -67,13 +70,21 @@ async def test_the_wait_is_at_least_what_the_receiver_asks_for(envelope: Decisio
     assert receiver.times[1] - receiver.times[0] >= 1.7
 
 
-async def test_no_attempt_begins_after_the_deadline_and_none_is_waited_for(envelope: DecisionEnvelope) -> None:
+async def test_a_receiver_that_wants_to_rest_beyond_the_deadline_is_left_alone(envelope: DecisionEnvelope) -> None:
     receiver, attempts = Scripted(NoAnswerError("http_503", "HTTP status 503", retry_after=3600)), seconds_from_now(30)
     begun = time.monotonic()
     with pytest.raises(NoAnswerError, match="503"):
         await hand_over_with_retries(receiver, envelope, attempts, turn=at_once)
     assert time.monotonic() - begun < 10
     assert attempts.made == 1
+
+
+async def test_the_last_attempt_is_at_the_deadline(envelope: DecisionEnvelope) -> None:
+    receiver, attempts = Scripted(*(NoAnswerError("http_503", "HTTP status 503") for _ in range(99))), seconds_from_now(3)
+    with pytest.raises(NoAnswerError, match="503"):
+        await hand_over_with_retries(receiver, envelope, attempts, turn=at_once)
+    assert attempts.late
+    assert -0.01 <= receiver.times[-1] - attempts.deadline < 1
 
 
 async def test_there_is_one_attempt_even_when_the_time_is_over(envelope: DecisionEnvelope) -> None:

@@ -104,7 +104,9 @@ async def test_every_2xx_is_an_answer(hook: Hook, envelope: DecisionEnvelope, co
 
 
 @pytest.mark.parametrize("code", [301, 302, 304, 307, 308, 400, 401, 403, 404, 409, 410, 413, 418, 422, 451, 499])
-async def test_redirects_and_client_errors_are_refusals_and_not_followed(hook: Hook, envelope: DecisionEnvelope, code: int) -> None:
+async def test_redirects_and_client_errors_are_refusals_and_not_followed(
+    hook: Hook, envelope: DecisionEnvelope, code: int
+) -> None:
     hook.answer("run", status(code, Location=f"{hook.url}?elsewhere"))
     async with receiver(hook.url) as made:
         with pytest.raises(RefusedError) as caught:
@@ -247,7 +249,9 @@ async def test_cookies_are_not_kept(hook: Hook, envelope: DecisionEnvelope) -> N
     assert "Cookie" not in hook.headers[1]
 
 
-@pytest.mark.parametrize("url", ["", "gateway.example/hook", "ftp://gateway.example", "http://", "https:///x", "http://h:x/", "http://[::1"])
+@pytest.mark.parametrize(
+    "url", ["", "gateway.example/hook", "ftp://gateway.example", "http://", "https:///x", "http://h:x/", "http://[::1"]
+)
 def test_a_url_that_cannot_be_posted_to_is_told_and_not_repeated(url: str) -> None:
     with pytest.raises(WebhookUrlError) as caught:
         WebhookReceiver(url, signer=None)
