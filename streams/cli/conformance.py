@@ -1,6 +1,8 @@
 """`loopwarden conformance`: plays vector files and prints every difference."""
 
 import asyncio
+from collections.abc import Callable
+from contextlib import ExitStack
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -14,6 +16,7 @@ from streams.cli.options import Bootstrap, settings_with
 from streams.cli.outcomes import FINDINGS, WRONG_USE
 from streams.conformance.through_broker import play_through_broker
 from streams.conformance.through_engine import play_on_engine
+from streams.conformance.through_gate import play_through_gate
 from streams.conformance.vectors import Difference, Vector, VectorError, read_vectors
 from streams.processor.worker_process import WorkerProcessError
 
@@ -25,21 +28,26 @@ class Through(StrEnum):
 
     ENGINE = "engine"
     BROKER = "broker"
+    GATE = "gate"
 
 
 @app.command(epilog="Example: loopwarden conformance --through broker tests/vectors/*.jsonl")
 def conformance(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="vector files (JSON lines)")],
-    through: Annotated[Through, typer.Option(help="the engine alone, or a broker and a worker")] = Through.ENGINE,
+    through: Annotated[
+        Through, typer.Option(help="the engine alone; a broker and a worker; or these and a publisher and a gate")
+    ] = Through.ENGINE,
     bootstrap: Bootstrap = None,
 ) -> None:
     """Play recorded scenarios, raw and hash-only, and print every verdict that is not the recorded one.
 
-    Through the broker: an embedded one is started unless --bootstrap names another. Exit code 1 when there are differences.
+    Through broker or gate: an embedded broker is started unless --bootstrap names another. Through the gate every call is asked
+    about before it is made, so the scenarios step together; all that ship take some minutes. Exit code 1 when there are
+    differences.
     """
     try:
         vectors = [vector for path in files for vector in read_vectors(path)]
-        differences = _on_engine(vectors) if through is Through.ENGINE else _through_broker(vectors, bootstrap)
+        differences = _on_engine(vectors) if through is Through.ENGINE else _through_broker(vectors, through, bootstrap)
     except (VectorError, WorkerProcessError) as error:
         typer.echo(f"loopwarden: {error}", err=True)
         raise typer.Exit(WRONG_USE) from None
@@ -57,13 +65,18 @@ def _on_engine(vectors: list[Vector]) -> list[Difference]:
     return [found for vector in watched for hashed in (False, True) for found in play_on_engine(vector, hashed=hashed)]
 
 
-def _through_broker(vectors: list[Vector], bootstrap: str | None) -> list[Difference]:
+def _through_broker(vectors: list[Vector], through: Through, bootstrap: str | None) -> list[Difference]:
+    play = play_through_gate if through is Through.GATE else play_through_broker
     console = Console(stderr=True)
-    say = console.print if console.is_terminal else lambda _: None
-    if bootstrap is not None:
-        settings = settings_with(bootstrap_servers=bootstrap)
-        return asyncio.run(play_through_broker(vectors, bootstrap_servers=bootstrap, settings=settings, on_phase=say))
-    with EmbeddedBroker() as broker:
-        settings = settings_with(idempotent_producer=False, session_timeout=2.0, heartbeat_interval=0.5)
-        servers = broker.bootstrap_servers
-        return asyncio.run(play_through_broker(vectors, bootstrap_servers=servers, settings=settings, on_phase=say))
+    with ExitStack() as stack:
+        say: Callable[[str], None] = lambda _: None  # noqa: E731  (nothing is shown on a pipe)
+        if console.is_terminal:
+            say = stack.enter_context(console.status("starting")).update
+        if bootstrap is not None:
+            settings = settings_with(bootstrap_servers=bootstrap)
+        else:
+            servers = stack.enter_context(EmbeddedBroker()).bootstrap_servers
+            settings = settings_with(
+                bootstrap_servers=servers, idempotent_producer=False, session_timeout=2.0, heartbeat_interval=0.5
+            )
+        return asyncio.run(play(vectors, bootstrap_servers=settings.bootstrap_servers, settings=settings, on_phase=say))

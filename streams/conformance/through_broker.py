@@ -15,10 +15,10 @@ from pathlib import Path
 
 from schemas.decisions import Decision
 from schemas.events import COMPACTION_EVENTS
-from schemas.policy import PolicyDocument
 from schemas.settings import Settings
 from schemas.topics import partition_of
-from streams.conformance.vectors import Difference, Json, Vector, answer_difference, event_of, nudge, run_of
+from streams.conformance.agent_policies import policy_of_agents
+from streams.conformance.vectors import Difference, Json, Vector, answer_difference, answer_of, event_of, nudge, run_of
 from streams.connection import Connection
 from streams.gateway.decision_reader import read_decisions
 from streams.gateway.verdict_map import VerdictMap
@@ -82,7 +82,7 @@ async def play_through_broker(
         nudges: list[tuple[str, str, bytes, int]] = []
         while True:
             path = Path(folder) / "policy.json"
-            path.write_text(json.dumps(_policy(plays)))
+            path.write_text(json.dumps(policy_of_agents((play.name, play.policy, play.vector.agent_id) for play in plays)))
             working = settings.model_copy(update={"policy_file": path, "data_dir": Path(folder) / "data"})
             events = [*nudges, *(event for play in plays for event in play.events_until_policy())]
             phase += 1
@@ -101,13 +101,6 @@ async def play_through_broker(
     async for published in read_decisions(Connection.from_settings(settings), settings.topics):
         decisions.setdefault(published.decision.run_id, []).append(published.decision)
     return [difference for play in plays for difference in _differences(play, decisions)]
-
-
-def _policy(plays: list[_Played]) -> Json:
-    def block(play: _Played) -> Json:
-        return PolicyDocument.from_mapping(play.policy).for_agent(play.vector.agent_id).as_loop_detection()
-
-    return {"agents": {"list": [{"id": play.name, "tools": {"loopDetection": block(play)}} for play in plays]}}
 
 
 async def _publish(settings: Settings, events: list[tuple[str, str, bytes, int]], ends: Counter[tuple[str, int]]) -> None:
@@ -135,7 +128,7 @@ def _differences(play: _Played, decisions: dict[str, list[Decision]]) -> Iterabl
         while known and (known[0].as_of.sequence or 0) < number:
             gate.fold(known.pop(0))
         if step["kind"] == "call":
-            what = answer_difference(gate, step, expected, run_id)
+            what = answer_difference(answer_of(gate, step, run_id), expected)
             if what is not None:
                 yield Difference(label, number, what)
         if step["kind"] == "outcome":

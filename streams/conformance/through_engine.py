@@ -3,7 +3,7 @@
 from schemas.events import CompactionCompleted, parse_event
 from schemas.fingerprints import MISSING, args_hash, normalize_tool, outcome_fingerprint
 from schemas.policy import PolicyDocument
-from streams.conformance.vectors import Difference, Json, Vector, answer_difference, event_of, run_of
+from streams.conformance.vectors import Difference, Json, Vector, answer_difference, answer_of, event_of, run_of
 from streams.detection.engine import Effect, apply, guard_status, judge_again
 from streams.detection.facts import RunPartition, facts_of
 from streams.detection.run_state import RunState
@@ -45,7 +45,7 @@ class _Play:
         found: list[str | None] = []
         run_id = run_of(step)
         if step["kind"] == "call":
-            found.append(answer_difference(self.gate, step, expected, run_id))
+            found.append(answer_difference(answer_of(self.gate, step, run_id), expected))
             found.append(
                 self._class("args", (normalize_tool(step["tool"]), args_hash(step["params"])), expected.get("args_class"))
             )

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from schemas import cloudevents
-from schemas.decisions import Decision
 from schemas.events import CompactionCompleted, RunEvent, ToolCallBlocked, ToolCallFinished, ToolCallStarted
 from schemas.fingerprints import MISSING, args_hash, is_poll, normalize_tool, outcome_fingerprint
-from streams.gateway.verdict_map import VerdictMap
+from streams.gateway.verdict import Verdict
+from streams.gateway.verdict_map import Standing, VerdictMap
 
 SOURCE = "loopwarden-conformance"
 Json = dict[str, Any]
@@ -127,24 +127,20 @@ def _outcome(step: Json, *, hashed: bool) -> Json:
     return {name: value for name, value in facts.items() if value is not None}
 
 
-def answer_difference(gate: VerdictMap, step: Json, expected: Json, run_id: str) -> str | None:
-    """Ask the gate about a call step and say how its answer differs from the expected one; a warning is given once."""
-    decision = gate.lookup(run_id, normalize_tool(step["tool"]), args_hash(step["params"]))
-    if decision is not None and decision.action == "warn":
-        gate.take_warning(run_id, decision)
-    got = _said(decision)
-    wanted = {"action": expected["action"]}
-    if expected["action"] in ("none", "warn_suppressed"):
-        wanted = {"action": "none"}
-    else:
-        wanted.update({name: expected.get(name) for name in _COMPARED})
+def answer_of(gate: VerdictMap, step: Json, run_id: str) -> Standing | None:
+    """Ask a fold of decisions about a call step; a warning is given once."""
+    standing = gate.lookup(run_id, normalize_tool(step["tool"]), args_hash(step["params"]))
+    if standing is not None and standing.action == "warn":
+        gate.take_warning(run_id, standing)
+    return standing
+
+
+def answer_difference(answer: Standing | Verdict | None, expected: Json) -> str | None:
+    """Say how an answer to a call step differs from the expected one."""
+    got: Json = {"action": "none"}
+    if answer is not None and answer.action != "allow":
+        got = {"action": answer.action, **{name: getattr(answer, name) for name in _COMPARED}}
+    wanted: Json = {"action": "none"}
+    if expected["action"] not in ("none", "warn_suppressed"):
+        wanted = {"action": expected["action"], **{name: expected.get(name) for name in _COMPARED}}
     return None if got == wanted else f"expected {wanted}, got {got}"
-
-
-def _said(decision: Decision | None) -> Json:
-    if decision is None:
-        return {"action": "none"}
-    return {
-        "action": decision.action,
-        **{name: getattr(decision, name) for name in ("detector", "level", "count", "paired_tool")},
-    }

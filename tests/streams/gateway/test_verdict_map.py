@@ -33,7 +33,7 @@ def test_the_widest_verdict_answers():
         gate.fold(decision("block", target))
         found = gate.lookup("r", "read", HASH)
         assert found is not None
-        assert found.target == target
+        assert found.target == (target.tool, target.args_hash)
     assert gate.lookup("other", "read", HASH) is None
 
 
@@ -48,6 +48,8 @@ def test_a_warning_is_given_once():
     gate = VerdictMap()
     warning = decision("warn", CALL)
     gate.fold(warning)
-    gate.take_warning("r", warning)
+    standing = gate.lookup("r", "read", HASH)
+    assert standing is not None
+    gate.take_warning("r", standing)
     assert gate.lookup("r", "read", HASH) is None
-    gate.take_warning("r", warning)
+    gate.take_warning("r", standing)
