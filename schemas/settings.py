@@ -79,7 +79,7 @@ class Settings(BaseSettings):
             # Anything else would leave somebody in the belief that the connection is authenticated.
             raise PydanticCustomError(
                 "sasl",
-                "not used with LOOPWARDEN_SECURITY_PROTOCOL={protocol}; set that to SASL_SSL (or SASL_PLAINTEXT) or leave this out",
+                "not used with LOOPWARDEN_SECURITY_PROTOCOL={protocol}; that must be SASL_SSL or SASL_PLAINTEXT, or leave this",
                 {"protocol": protocol},
             )
         return username

@@ -14,6 +14,9 @@ RECORD_OVERHEAD_BYTES = 64 * 1024
 #: A dead letter is whatever came, also when an input topic lets larger records in than a worker reads.
 MAX_DEAD_LETTER_BYTES = 32 * 1024 * 1024
 
+#: The newest segment of a log is never compacted, and a worker that takes over reads all of it. 50 MiB is Kafka Streams' choice.
+CHANGELOG_SEGMENT_BYTES = 50 * 1024 * 1024
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TopicSpec:
@@ -60,6 +63,16 @@ class Topics:
         """The two topics that workers read events from."""
         return self.tool_calls, self.compactions
 
+    @property
+    def single_partition(self) -> tuple[str, str]:
+        """The topics that have one partition, because every worker reads all of them."""
+        return self.policies, self.dead_letters(self.policies)
+
+    @staticmethod
+    def changelog(group: str) -> str:
+        """Return the topic that keeps the run states of a group of workers, under the name that Faust gives it."""
+        return f"{group}-runs-changelog"
+
     @staticmethod
     def dead_letters(topic: str) -> str:
         """Return the dead-letter topic of an input topic or of the decisions topic."""
@@ -72,8 +85,9 @@ class Topics:
         max_event_bytes: int,
         replication_factor: int = 1,
         input_retention_ms: int = 7 * DAY_MS,
+        group: str | None = None,
     ) -> Iterator[TopicSpec]:
-        """Yield every topic with explicit settings.
+        """Yield every topic with explicit settings; with a group of workers its changelog too.
 
         Decisions, deliveries and dead letters are kept four times as long as inputs: people come back to them later. The
         policies topic and its dead letters have one partition because each worker reads all of it. `min.insync.replicas` follows
@@ -93,6 +107,9 @@ class Topics:
             yield TopicSpec(name=self.dead_letters(name), partitions=partitions, config=letters)
         yield TopicSpec(name=self.policies, partitions=1, config=compacted)
         yield TopicSpec(name=self.dead_letters(self.policies), partitions=1, config=letters)
+        if group is not None:
+            changelog = {**compacted, "segment.bytes": str(CHANGELOG_SEGMENT_BYTES)}
+            yield TopicSpec(name=self.changelog(group), partitions=partitions, config=changelog)
 
 
 @lru_cache(maxsize=65536)

@@ -69,6 +69,13 @@ class Connection:
         return context
 
     @property
+    def user(self) -> str:
+        """Who the broker takes us for, in the words of an error message."""
+        if self._uses_sasl:
+            return f"user {self.sasl_username}"
+        return "this client" if self.ssl_cert_file is None else f"the client with the certificate {self.ssl_cert_file}"
+
+    @property
     def _uses_sasl(self) -> bool:
         return self.security_protocol.startswith("SASL_")
 

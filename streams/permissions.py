@@ -103,9 +103,8 @@ def missing_permissions(
 ) -> list[str]:
     """Return one line for each topic on which `user` may not do what is wanted."""
     return [
-        f"{name}: {user} may not {' and '.join(operation.label for operation in lacking)} this topic, or it does not exist"
-        if not topics[name].visible
-        else f"{name}: {user} may not {' and '.join(operation.label for operation in lacking)} this topic"
+        f"{name}: {user} may not {' or '.join(operation.label for operation in lacking)} this topic"
+        + ("" if topics[name].visible else " (nor see whether it exists)")
         for name, operations in wanted.items()
         if (lacking := topics[name].lacks(operations))
     ]

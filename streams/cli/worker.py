@@ -12,12 +12,10 @@ import faust
 import typer
 
 from schemas.policy import PolicyDocument, read_policy
-from schemas.settings import Settings
 from streams.cli.logs import configure_logs
 from streams.cli.options import Bootstrap, TopicPrefix, settings_with
-from streams.connection import Connection
 from streams.processor import create_app
-from streams.topics_admin import TopicsError, check_topics, partition_count
+from streams.processor.start_check import ready_topics
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -45,7 +43,7 @@ def worker(
     document = read_policy(settings.policy_file) if settings.policy_file is not None else PolicyDocument.from_mapping({})
     if settings.policy_file is None:
         logging.getLogger("loopwarden").warning(_NO_POLICY)
-    partitions = asyncio.run(_checked_partitions(settings))
+    partitions = asyncio.run(ready_topics(settings))
     faust_app = create_app(settings, document, partitions=partitions, on_failure=_give_up)
     faust.Worker(
         faust_app,
@@ -54,14 +52,6 @@ def worker(
         quiet=True,
         stdout=io.StringIO(),  # Faust's spinner, which writes terminal codes into files too
     ).execute_from_commandline()
-
-
-async def _checked_partitions(settings: Settings) -> int:
-    connection = Connection.from_settings(settings)
-    problems = await check_topics(connection, settings.topics)
-    if problems:
-        raise TopicsError("\n".join(problems))
-    return await partition_count(connection, settings.topics)
 
 
 def _give_up(error: BaseException) -> None:

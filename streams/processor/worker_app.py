@@ -46,6 +46,8 @@ def create_app(
             data_dir=settings.data_dir,
             max_record_bytes=MAX_DEAD_LETTER_BYTES,
         ),
+        # Made or checked at the start, so that a worker needs no permission to create topics.
+        topic_allow_declare=False,
     )
     topic = BatchTopic(app, topics=list(settings.topics.inputs))
     runs = cast(BatchTable, app.Table("runs", partitions=partitions, newer=is_newer))

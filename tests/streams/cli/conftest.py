@@ -25,7 +25,11 @@ def loopwarden(broker: str, topics: Topics) -> Run:
     """Run a subcommand: `loopwarden("topics", "check")`."""
 
     def run(*arguments: str) -> Result:
-        environment = {"LOOPWARDEN_BOOTSTRAP_SERVERS": broker, "LOOPWARDEN_TOPIC_PREFIX": topics.prefix}
+        environment = {
+            "LOOPWARDEN_BOOTSTRAP_SERVERS": broker,
+            "LOOPWARDEN_TOPIC_PREFIX": topics.prefix,
+            "LOOPWARDEN_GROUP": topics.prefix.rstrip("."),
+        }
         result = CliRunner().invoke(app, list(arguments), env=environment)
         assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
         return result
