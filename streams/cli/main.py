@@ -27,6 +27,8 @@ COMMANDS = {
     "publish": ("streams.cli.publish", "Publish events or lists of tool calls from files."),
     "decisions": ("streams.cli.decisions", "Read the decisions topic."),
     "enforce": ("streams.cli.enforce", "Hand decisions to a webhook or a command."),
+    "scan": ("streams.cli.scan", "Find loops in logs that are there already."),
+    "import": ("streams.cli.import_logs", "Write logs as events, or publish them."),
     "conformance": ("streams.cli.conformance", "Play vector files and print every difference."),
     "schema": ("streams.cli.schema", "Export the JSON Schemas and the AsyncAPI document."),
 }
