@@ -29,7 +29,8 @@ def _table(rows: list[Row]) -> Table:
         found, recoveries = row.tally.differences, row.tally.recoveries
         recovery = f"{statistics.median(recoveries):.1f} / {max(recoveries):.1f}" if recoveries else "-"
         cells = [row.fault, row.broker, str(row.tally.times), str(found.missing), str(found.extra), str(found.wrong)]
-        said = row.error.splitlines()[0] if row.error else "; ".join(row.tally.notes)
+        notes = [*row.tally.notes, *([f"copies mislead about {found.misled} targets"] if found.misled else [])]
+        said = row.error.splitlines()[0] if row.error else "; ".join(notes)
         style = None if row.good else "bold red"
         table.add_row(*cells, str(found.copies), recovery, f"{row.took:.0f}", said, style=style)
     return table
@@ -61,7 +62,8 @@ def main() -> int:
         given.output.write_text(json.dumps([each.as_json() for each in rows], indent=1) + "\n")
         if not row.good:
             said.print(f"{row.fault} on {row.broker}:", style="bold red")
-            said.print(row.error or "\n".join(row.tally.differences.examples[:20]), markup=False, highlight=False)
+            lines = row.error.splitlines() if row.error else [example[:400] for example in row.tally.differences.examples[:20]]
+            said.print("\n".join(lines), markup=False, highlight=False)
     Console(width=None if sys.stdout.isatty() else 180).print(_table(rows))
     return 0 if all(row.good for row in rows) else FINDINGS
 

@@ -61,6 +61,7 @@ class Row:
             "recovery_seconds": round(max(recoveries), 2) if recoveries else None,
             "recovery_seconds_median": round(statistics.median(recoveries), 2) if recoveries else None,
             "copies": found.copies,
+            "misled_by_copies": found.misled,
             "notes": self.tally.notes,
             "examples": found.examples[:20],
             "error": self.error,

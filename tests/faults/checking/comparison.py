@@ -13,13 +13,15 @@ from tests.faults.checking.outcome import Outcome
 class Differences:
     """How many things are missing, too many, or there with another content; `examples` name the first of each kind.
 
-    `copies` says how many decisions were published again under the same id, which is allowed.
+    `copies` says how many decisions were published again under the same id, which is allowed; `misled` how many targets a reader
+    that does not drop them ends up wrong about.
     """
 
     missing: int = 0
     extra: int = 0
     wrong: int = 0
     copies: int = 0
+    misled: int = 0
     examples: list[str] = field(default_factory=list)
 
     @property
@@ -33,12 +35,17 @@ class Differences:
         self.extra += other.extra
         self.wrong += other.wrong
         self.copies += other.copies
+        self.misled += other.misled
         self.examples += other.examples
 
 
 def compare(expected: Outcome, observed: Outcome) -> Differences:
     """Compare decisions, what stands after them, dead letters, final states and offsets."""
-    found = Differences(copies=observed.written - len(observed.decisions))
+    targets = set(expected.standing) | set(observed.standing_with_copies)
+    found = Differences(
+        copies=observed.written - len(observed.decisions),
+        misled=sum(expected.standing.get(target) != observed.standing_with_copies.get(target) for target in targets),
+    )
     _compare_maps("decision", expected.decisions, observed.decisions, found)
     _compare_maps("verdict standing", expected.standing, observed.standing, found)
     _compare_maps("dead letter", expected.dead_letters, observed.dead_letters, found)

@@ -1,7 +1,7 @@
 """What must come out: the engine alone, over the records as they lie on the input topics."""
 
+import heapq
 from collections.abc import Iterable, Sequence
-from itertools import chain
 from typing import Any
 
 from aiokafka.structs import ConsumerRecord
@@ -19,12 +19,16 @@ from tests.faults.checking.outcome import Outcome
 
 
 def expect(inputs: dict[str, list[list[ConsumerRecord]]], *, settings: Settings, policy: PolicyDocument) -> Outcome:
-    """Judge the records of both input topics partition by partition, in the order of their timestamps."""
+    """Judge the records of both input topics partition by partition: each topic in its order, the two merged by timestamps.
+
+    Timestamps alone would not do: a producer that has lost an answer writes a batch twice.
+    """
     outcome = Outcome()
     partitions = len(inputs[settings.topics.tool_calls])
     for number in range(partitions):
         slices = [inputs[topic][number] for topic in settings.topics.inputs]
-        _judge(number, sorted(chain(*slices), key=lambda record: record.timestamp), outcome, settings=settings, policy=policy)
+        merged = heapq.merge(*slices, key=lambda record: record.timestamp)
+        _judge(number, merged, outcome, settings=settings, policy=policy)
         for topic, records in zip(settings.topics.inputs, slices, strict=True):
             outcome.offsets[topic, number] = records[-1].offset + 1 if records else 0
     return outcome

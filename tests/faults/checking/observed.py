@@ -49,7 +49,11 @@ def _take_decisions(records: list[ConsumerRecord], outcome: Outcome) -> None:
         if outcome.decisions.setdefault(decision.decision_id, said) != said:
             outcome.contradictions.append(f"decision {decision.decision_id} has two payloads")
     outcome.written += len(decisions)
-    outcome.standing.update(standing(decisions))
+    # As section 7 has it: who reads decisions drops the copies, by their id.
+    first = {decision.decision_id: decision for decision in reversed(decisions)}
+    kept = [decision for decision in decisions if first[decision.decision_id] is decision]
+    outcome.standing.update(standing(kept))
+    outcome.standing_with_copies.update(standing(decisions))
 
 
 def _take_dead_letters(records: list[ConsumerRecord], outcome: Outcome) -> None:

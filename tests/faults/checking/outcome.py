@@ -23,6 +23,8 @@ class Outcome:
     dead_letters: dict[Place, tuple[bytes | None, bytes | None, Headers]] = field(default_factory=dict)
     offsets: dict[tuple[str, int], int] = field(default_factory=dict)
     standing: dict[tuple[str, str | None, str | None], tuple[str, str, int]] = field(default_factory=dict)
+    #: the same for a reader that does not drop copies
+    standing_with_copies: dict[tuple[str, str | None, str | None], tuple[str, str, int]] = field(default_factory=dict)
     #: payloads that contradict another one of the same id, and dead letters that do
     contradictions: list[str] = field(default_factory=list)
     #: records on the decisions topic and the dead-letter topics, copies included

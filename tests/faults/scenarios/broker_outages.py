@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from tests.faults.catalogue import Bench, fault
 from tests.faults.making.plan import FaultPlan
@@ -41,9 +42,9 @@ async def _restarts(bench: Bench, end: Callable[[], None], *, times: int, away: 
         bench.tally.note(f"{gone} of 2 workers had to be started again" if gone else "both workers stayed")
 
 
-async def _supervised(scene: Scene, waiting: "asyncio.Future[None] | asyncio.Task[None] | object") -> None:
+async def _supervised(scene: Scene, waiting: Coroutine[Any, Any, None]) -> None:
     """Start a worker when none is left, as an orchestrator does, while something is waited for."""
-    task = asyncio.ensure_future(waiting)  # type: ignore[arg-type]  # any awaitable
+    task = asyncio.ensure_future(waiting)
     while not task.done():
         if not any(worker.alive for worker in scene.workers):
             scene.start_worker()

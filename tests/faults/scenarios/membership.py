@@ -105,6 +105,5 @@ async def _note_pauses(bench: Bench, scene: Scene, changes: list[Change]) -> Non
 
 
 def _longest_gap(times: list[float], change: Change) -> float:
-    return max(
-        (after - before for before, after in pairwise(times) if after > change.began and before < change.ended), default=0.0
-    )
+    gaps = (after - before for before, after in pairwise(times) if after > change.began and before < change.ended)
+    return max(gaps, default=0.0)

@@ -24,7 +24,7 @@ MUST_END_WITHIN = 5.0
 
 async def _pause_at(bench: Bench, point: str, *, seed: int, silent: bool) -> None:
     """Pause a worker at a point, let another one do all its work, let it go on, and see what it does."""
-    workload = make_workload(seed=seed, runs=30, calls=30, partitions=PARTITIONS)
+    workload = make_workload(seed=seed, runs=30, calls=30, partitions=PARTITIONS, ending=not silent)
     parts = pieces(workload, 3)
     passing = random.Random(seed).randint(1, 4) if point != "before-offsets" else 1
     async with bench.scene() as scene:

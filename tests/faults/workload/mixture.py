@@ -11,12 +11,17 @@ DUPLICATES = 0.03
 INVALID = 0.02
 
 
-def make_workload(*, seed: int, runs: int, calls: int, partitions: int) -> list[Input]:
-    """Return records of `runs` runs of about `calls` calls each, interleaved, in the order in which they are to be published."""
+def make_workload(*, seed: int, runs: int, calls: int, partitions: int, ending: bool = True) -> list[Input]:
+    """Return records of `runs` runs of about `calls` calls each, interleaved, in the order in which they are to be published.
+
+    With `ending` off no run ends: the state of a run that has ended is deleted one commit after its last event is committed, which
+    is a write without an event.
+    """
     rng = random.Random(seed)
+    weights = {shape: weight for shape, weight in SHAPES.items() if ending or not shape.__name__.startswith("ended")}
     queues: list[tuple[list[Input], bool]] = []
     for number in range(runs):
-        (shape,) = rng.choices(list(SHAPES), weights=list(SHAPES.values()))
+        (shape,) = rng.choices(list(weights), weights=list(weights.values()))
         # every tenth run comes from a gateway that counts nothing; copies of its events would count as new ones
         sequenced = bool(number % 10) or shape.__name__.startswith(("compacted", "ended"))
         run = RunEvents(f"{shape.__name__}-{number:05d}", partitions, sequenced=sequenced, agent_id=f"agent-{number % 3}")

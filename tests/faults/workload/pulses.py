@@ -1,4 +1,4 @@
-"""A run for each partition that brings a decision with every call: how long a partition stands still can be seen from their times."""
+"""A run for each partition that brings a decision with every call: their times show how long a partition stands still."""
 
 from itertools import count
 
