@@ -39,8 +39,8 @@ class CommittedOffsets:
     async def wait_for(self, ends: Mapping[tuple[str, int], int], *, patience: float, ensure_running: Callable[[], None]) -> None:
         """Wait until all offsets are committed.
 
-        `ensure_running` is called between looks and raises when the worker has ended. Raises `WorkerProcessError` after `patience`
-        seconds.
+        `ensure_running` is called between looks and raises when the worker has ended. Raises `WorkerProcessError` after
+        `patience` seconds.
         """
         assert self._client is not None, "use it in a with block"  # noqa: S101  (a mistake in our own code)
         deadline = time.monotonic() + patience

@@ -2,18 +2,20 @@
 
 Every scenario, raw and hash-only, is an agent of its own. They step together: each asks the gate about its next call and reports
 it and what follows up to the call after it; then all wait until the worker has judged everything and the gate has read what it
-decided. A step that changes the policy is played by starting the worker again with the new one.
+decided. Policies are published, and in force before the next step.
 """
 
-import json
 import tempfile
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from schemas.fingerprints import MISSING
+from schemas.policy import PolicyDocument
+from schemas.policy_records import DEFAULT_KEY
 from schemas.settings import Settings
 from streams.conformance.agent_policies import policy_of_agents
 from streams.conformance.committed_offsets import CommittedOffsets
@@ -21,6 +23,7 @@ from streams.conformance.vectors import SOURCE, Difference, Json, Vector, answer
 from streams.connection import Connection
 from streams.gateway.gate import VerdictGate
 from streams.gateway.publisher import EventPublisher
+from streams.policies_topic import MarkerWatch, publish_policy
 from streams.processor.worker_process import WorkerProcess
 from streams.topics_admin import create_topics
 
@@ -104,12 +107,17 @@ class _Played:
         self.outcomes.clear()
 
     def change_policy(self) -> None:
-        """Take the next policy, and report for each run what changes nothing: before it, the run is judged under the policy."""
-        self.policy = self.vector.steps[self.position]["policy"]
-        runs = {self.run_of(step) for step in self.vector.steps[: self.position] if step["kind"] != "policy"}
-        self.position += 1
-        for run_id in sorted(runs):
-            self.publisher.call_blocked(run_id, "none", {}, reason="other", agent_id=self.name)
+        """Take the next policy, when that is the next step."""
+        if self.at_policy:
+            self.policy = self.vector.steps[self.position]["policy"]
+            self.position += 1
+
+    def follow_policy(self) -> None:
+        """Report for each run, right after a change of policy, what changes nothing: before it, the run is judged under it."""
+        played = self.vector.steps[: self.position]
+        if played and played[-1]["kind"] == "policy":
+            for run_id in sorted({self.run_of(step) for step in played if step["kind"] != "policy"}):
+                self.publisher.call_blocked(run_id, "none", {}, reason="other", agent_id=self.name)
 
 
 async def play_through_gate(
@@ -128,7 +136,7 @@ async def play_through_gate(
     await create_topics(Connection.from_settings(settings), settings.topics, partitions=PARTITIONS)
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="loopwarden-")))
-        options = {"source": SOURCE, "buffer_events": _BUFFER_EVENTS, "buffer_bytes": 1 << 30, "linger": 0.0}
+        options: dict[str, Any] = {"source": SOURCE, "buffer_events": _BUFFER_EVENTS, "buffer_bytes": 1 << 30, "linger": 0.0}
         raw = await stack.enter_async_context(EventPublisher(settings, content="full", **options))
         hashed = await stack.enter_async_context(EventPublisher(settings, content="hash", **options))
         plays = [
@@ -159,17 +167,25 @@ class _Session:
 
     async def play(self, plays: list[_Played]) -> list[Difference]:
         async with CommittedOffsets(self._settings) as committed:
-            while not all(play.over for play in plays):
-                path = self._folder / "policy.json"
-                path.write_text(json.dumps(policy_of_agents((play.name, play.policy, play.vector.agent_id) for play in plays)))
-                working = self._settings.model_copy(update={"policy_file": path, "data_dir": self._folder / "data"})
-                with WorkerProcess(working, log_path=self._folder / "worker.log") as worker:
+            settings = self._settings.model_copy(update={"data_dir": self._folder / "data"})
+            with WorkerProcess(settings, log_path=self._folder / "worker.log") as worker:
+                while not all(play.over for play in plays):
+                    await self._put_into_force(plays)
+                    for play in plays:
+                        play.follow_policy()
                     await self._arrived(worker, committed)
                     await self._step_together(plays, worker, committed)
-                for play in plays:
-                    if play.at_policy:
+                    for play in plays:
                         play.change_policy()
         return self._differences
+
+    async def _put_into_force(self, plays: list[_Played]) -> None:
+        policy = PolicyDocument.from_mapping(policy_of_agents((play.name, play.policy, play.vector.agent_id) for play in plays))
+        connection, topics = Connection.from_settings(self._settings), self._settings.topics
+        self._on_phase(f"publishing policy {policy.version}")
+        async with MarkerWatch(connection, topics) as watch:
+            await publish_policy(connection, topics, policy, key=DEFAULT_KEY, source=SOURCE)
+            await watch.until_in_force(policy.version, patience=_PATIENCE)
 
     async def _step_together(self, plays: list[_Played], worker: WorkerProcess, committed: CommittedOffsets) -> None:
         going = [play for play in plays if not play.over and not play.at_policy]

@@ -121,9 +121,9 @@ class RunChecker:
         found = None if run is None else run.standing.get(RUN)
         return verdict_of(found) if found is not None and found.mode == "enforce" else None
 
-    def forget(self, run_id: str) -> None:
+    def forget(self, run_id: str | None, *, session_id: str | None = None) -> None:
         """Forget a run that has ended: its memory is free at once."""
-        self._map.forget(run_key(run_id) or "")
+        self._map.forget(run_key(run_id, session_id) or "")
 
     @property
     def lag_seconds(self) -> float:

@@ -14,7 +14,8 @@ from aiokafka.errors import KafkaError, OffsetOutOfRangeError, RecordTooLargeErr
 from aiokafka.structs import ConsumerRecord
 
 from streams.connection import Connection
-from streams.topics_admin import TopicsError, partition_counts
+from streams.gateway.kafka_faults import EXPECTED, first_line
+from streams.topics_admin import partition_counts
 
 log = logging.getLogger("loopwarden.gateway")
 
@@ -138,14 +139,10 @@ class DecisionFeed:
                     troubled = False
                 self._consumer = consumer
                 await self._read(consumer)
-            except (KafkaError, TopicsError, OSError, TimeoutError) as error:
+            except Exception as error:
                 if not troubled:
-                    log.warning(
-                        "decisions cannot be read, trying again: %s", (str(error) or type(error).__name__).splitlines()[0]
-                    )
-                troubled = True
-            except Exception:
-                log.exception("decisions cannot be read, trying again")
+                    unexpected = None if isinstance(error, EXPECTED) else error
+                    log.warning("decisions cannot be read, trying again: %s", first_line(error), exc_info=unexpected)
                 troubled = True
             finally:
                 self._consumer = None
@@ -255,7 +252,3 @@ async def _discard(consumer: AIOKafkaConsumer) -> None:
     with contextlib.suppress(Exception):
         async with asyncio.timeout(_GOODBYE):
             await consumer.stop()
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error) or type(error).__name__).splitlines()[0]

@@ -12,7 +12,6 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.errors import (
     CorruptRecordException,
     InvalidTimestampError,
-    KafkaError,
     MessageSizeTooLargeError,
     RecordListTooLargeError,
 )
@@ -20,8 +19,9 @@ from aiokafka.errors import (
 from schemas.topics import Topics, partition_of
 from streams.connection import Connection
 from streams.gateway.event_writer import WrittenEvent
+from streams.gateway.kafka_faults import EXPECTED, first_line
 from streams.gateway.outbox import Outbox
-from streams.topics_admin import TopicsError, partition_counts
+from streams.topics_admin import partition_counts
 
 log = logging.getLogger("loopwarden.gateway")
 
@@ -125,12 +125,10 @@ class Delivery:
                     log.info("connected to Kafka")
                     troubled = False
                 await self._send_all(producer)
-            except (KafkaError, TopicsError, OSError, TimeoutError) as error:
+            except Exception as error:
                 if not troubled:
-                    log.warning("Kafka does not take events, they are kept meanwhile: %s", _first_line(error))
-                troubled = True
-            except Exception:
-                log.exception("events cannot be sent, trying again")
+                    unexpected = None if isinstance(error, EXPECTED) else error
+                    log.warning("Kafka does not take events, they are kept meanwhile: %s", first_line(error), exc_info=unexpected)
                 troubled = True
             finally:
                 if producer is not None:
@@ -218,7 +216,7 @@ class Delivery:
                     one_by_one = True  # finds out which one it is
                     continue
                 one_by_one = False
-                self._outbox.give_up(events, "refused", f"{place[0]}[{place[1]}]: {_first_line(error)}")
+                self._outbox.give_up(events, "refused", f"{place[0]}[{place[1]}]: {first_line(error)}")
             else:
                 self._outbox.settle(events)
                 self.ends[place] = offset + len(events)
@@ -243,7 +241,3 @@ async def _discard(producer: AIOKafkaProducer) -> None:
         async with asyncio.timeout(_GOODBYE):
             await sender.close()
     producer._closed = True
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error) or type(error).__name__).splitlines()[0]
