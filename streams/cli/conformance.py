@@ -18,6 +18,7 @@ from streams.conformance.through_broker import play_through_broker
 from streams.conformance.through_engine import play_on_engine
 from streams.conformance.through_gate import play_through_gate
 from streams.conformance.vectors import Difference, Vector, VectorError, read_vectors
+from streams.policies_topic import PolicyNotInForceError
 from streams.processor.worker_process import WorkerProcessError
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -48,7 +49,7 @@ def conformance(
     try:
         vectors = [vector for path in files for vector in read_vectors(path)]
         differences = _on_engine(vectors) if through is Through.ENGINE else _through_broker(vectors, through, bootstrap)
-    except (VectorError, WorkerProcessError) as error:
+    except (PolicyNotInForceError, VectorError, WorkerProcessError) as error:
         typer.echo(f"loopwarden: {error}", err=True)
         raise typer.Exit(WRONG_USE) from None
     for difference in differences:

@@ -9,6 +9,7 @@ from schemas.cloudevents import InvalidEventError
 from schemas.decisions import Decision, Origin
 from schemas.topics import Topics
 from streams.connection import Connection
+from streams.permissions import Operation
 from streams.topics_admin import partition_counts
 
 #: Milliseconds that a fetch may wait at the broker: a fetch that waits on idle partitions holds up the busy ones.
@@ -37,7 +38,7 @@ async def read_decisions(
     later is given. Other records of the topic are skipped; `on_invalid` is told of those that should be decisions but cannot be
     read. Raises `TopicsError` when the topic is missing, and `aiokafka.errors.KafkaError` when the broker cannot be reached.
     """
-    count = (await partition_counts(connection, [topics.decisions]))[topics.decisions]
+    count = (await partition_counts(connection, [topics.decisions], operation=Operation.READ))[topics.decisions]
     partitions = [TopicPartition(topics.decisions, number) for number in range(count)]
     consumer = AIOKafkaConsumer(
         **connection.client_options(),

@@ -28,7 +28,8 @@ PREVIEW_LENGTH = 500
 _TYPES: dict[type[RunEvent], str] = {
     model: model.event_type() for model in (ToolCallStarted, ToolCallFinished, ToolCallBlocked, CompactionCompleted, RunEnded)
 }
-_LABELS = ("session_id", "agent_id", "parent_run_id", "trigger", "status")
+_LABELS = frozenset(("session_id", "agent_id", "parent_run_id", "trigger", "status"))
+_FACTS = _LABELS | {"round", "call_id", "decision_id", "reason", "will_retry", "tokens_before", "tokens_after", "lost_events"}
 
 
 class WrittenEvent(NamedTuple):
@@ -145,7 +146,7 @@ class EventWriter:
     def _data(self, run_id: str, facts: dict[str, Any]) -> dict[str, Any]:
         data: dict[str, Any] = {"run_id": run_id}
         for name, value in facts.items():
-            if value is not None:
+            if value is not None and name in _FACTS:  # whatever else is given, nothing but facts leaves the gateway
                 data[name] = label(value) if name in _LABELS else value
         if not isinstance(data.get("round", 0), int):
             data["round"] = label(data["round"])

@@ -35,8 +35,9 @@ class GuardedCall:
     ) -> None:
         self._gate = gate
         self._publisher = publisher
-        self._facts = run.facts() | {"call_id": call_id or f"call-{uuid.uuid4().hex[:16]}"}
         self._run = run
+        self._facts = run.facts()
+        self._call_id = call_id or f"call-{uuid.uuid4().hex[:16]}"
         self.tool = tool
         self.params = params
         self.result: Any = MISSING
@@ -58,10 +59,17 @@ class GuardedCall:
             decision_id = self.verdict.decision_id
             reason: BlockReason = "loop" if decision_id is not None else "other"
             self._publisher.call_blocked(
-                run_id, self.tool, self.params, call=self._call, reason=reason, decision_id=decision_id, **self._facts
+                run_id,
+                self.tool,
+                self.params,
+                reason=reason,
+                decision_id=decision_id,
+                call_id=self._call_id,
+                call=self._call,
+                **self._facts,
             )
         else:
-            self._publisher.call_started(run_id, self.tool, self.params, call=self._call, **self._facts)
+            self._publisher.call_started(run_id, self.tool, self.params, call_id=self._call_id, call=self._call, **self._facts)
         return self.verdict
 
     def ensure_allowed(self) -> Verdict:
@@ -81,5 +89,12 @@ class GuardedCall:
         if isinstance(error, BaseException) and not isinstance(error, Exception):
             result, error = MISSING, None
         self._publisher.call_finished(
-            self._run.run_id, self.tool, self.params, call=self._call, result=result, error=error, **self._facts
+            self._run.run_id,
+            self.tool,
+            self.params,
+            result=result,
+            error=error,
+            call_id=self._call_id,
+            call=self._call,
+            **self._facts,
         )

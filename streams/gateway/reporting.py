@@ -3,7 +3,7 @@
 import logging
 import platform
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict, Unpack
 
 from pydantic import ValidationError
 
@@ -24,6 +24,15 @@ BlockReason = Literal["loop", "policy", "approval", "other"]
 
 #: Reasons of unfingerprintable values that are logged; each names a type, of which a program has few.
 _MAX_REASONS_LOGGED = 100
+
+
+class RunFacts(TypedDict, total=False):
+    """What every report may say about its run."""
+
+    session_id: str | None
+    agent_id: str | None
+    parent_run_id: str | None
+    round: int | str | None
 
 
 class RunReporter:
@@ -81,7 +90,7 @@ class RunReporter:
         *,
         call_id: str | None = None,
         call: FingerprintedCall | None = None,
-        **facts: Any,
+        **facts: Unpack[RunFacts],
     ) -> None:
         """Report that a call goes ahead; `call` is its fingerprint when that is known already."""
         self._report_call(self._writer.started, run_id, tool, params, call, {"call_id": call_id, **facts})
@@ -96,7 +105,7 @@ class RunReporter:
         error: Any = None,
         call_id: str | None = None,
         call: FingerprintedCall | None = None,
-        **facts: Any,
+        **facts: Unpack[RunFacts],
     ) -> None:
         """Report how a call ended: with a `result`, with an `error` (an exception or a JSON value), or not known how."""
         outcome = Outcome(result, error)
@@ -116,7 +125,7 @@ class RunReporter:
         decision_id: str | None = None,
         call_id: str | None = None,
         call: FingerprintedCall | None = None,
-        **facts: Any,
+        **facts: Unpack[RunFacts],
     ) -> None:
         """Report that a call was refused and did not run; `decision_id` is the verdict's when that was the reason."""
         given = {"call_id": call_id, "reason": reason, "decision_id": decision_id, **facts}
@@ -130,7 +139,7 @@ class RunReporter:
         trigger: str | None = None,
         tokens_before: int | None = None,
         tokens_after: int | None = None,
-        **facts: Any,
+        **facts: Unpack[RunFacts],
     ) -> None:
         """Report that the context was compacted; `will_retry` when the interrupted turn is tried again, which arms the guard."""
         given = {
@@ -142,7 +151,7 @@ class RunReporter:
         }
         self._report(lambda run, known: self._writer.compaction(run, known), run_id, given | facts)
 
-    def run_ended(self, run_id: str | None, *, status: str | None = None, **facts: Any) -> None:
+    def run_ended(self, run_id: str | None, *, status: str | None = None, **facts: Unpack[RunFacts]) -> None:
         """Report that a run is over."""
         self._report(lambda run, known: self._writer.ended(run, known), run_id, {"status": status, **facts})
 

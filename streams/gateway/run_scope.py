@@ -3,12 +3,11 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from streams.gateway.checking import RunChecker
 from streams.gateway.refusals import RunAborted
-from streams.gateway.reporting import RunReporter
+from streams.gateway.reporting import RunFacts, RunReporter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,9 +19,9 @@ class RunIdentity:
     agent_id: str | None = None
     parent_run_id: str | None = None
 
-    def facts(self) -> dict[str, Any]:
-        """Return the fields that reports take beside `run_id`."""
-        return {name: value for name, value in asdict(self).items() if value is not None and name != "run_id"}
+    def facts(self) -> RunFacts:
+        """Return what reports take beside `run_id`."""
+        return {"session_id": self.session_id, "agent_id": self.agent_id, "parent_run_id": self.parent_run_id}
 
 
 _current: ContextVar[RunIdentity | None] = ContextVar("loopwarden_run", default=None)
