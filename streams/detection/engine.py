@@ -16,9 +16,9 @@ from schemas.decisions import Action, Decision
 from schemas.policy import EffectivePolicy, PolicyDocument
 from streams.detection import guard as compaction_guard
 from streams.detection.decision_of_standing import decision_of
-from streams.detection.detectors import first_verdict, judges_in_force, unknown_tool_repeat
+from streams.detection.detectors import first_verdict, rules_for, unknown_tool_repeat
 from streams.detection.facts import Facts, RunPartition
-from streams.detection.history import Call, Outcome, Signature, SignatureKey
+from streams.detection.history import Alternation, Call, Outcome, Signature, SignatureKey
 from streams.detection.run_state import RUN, LastEvent, RunState, Standing, TargetKey, announcement_key
 from streams.detection.verdict import Verdict
 
@@ -120,11 +120,12 @@ def standing_for(verdict: Verdict | None, state: RunState, policy: EffectivePoli
 class _Turn:
     """One event, or one change of policy, and the decisions that it brings."""
 
+    __slots__ = ("decisions", "judges", "partition", "policy", "quiet_below", "state")
+
     def __init__(self, state: RunState, partition: RunPartition, document: PolicyDocument) -> None:
         self.state = state
         self.partition = partition
-        self.policy: EffectivePolicy = document.for_agent(state.agent_id)
-        self.judges = judges_in_force(self.policy)
+        self.policy, self.judges, self.quiet_below = rules_for(document, state.agent_id)
         self.decisions: list[Decision] = []
 
     # -- events --------------------------------------------------------------------------------------------------------------
@@ -136,7 +137,8 @@ class _Turn:
         if state.since is None:
             state.since = event.offset
         state.last = LastEvent(event.sequence, event.call_id, event.offset, event.time)
-        state.guard.reach(event.sequence, self.policy.guard_window if self.policy.guard_on else None)
+        if state.guard.waiting:
+            state.guard.reach(event.sequence, self.policy.guard_window if self.policy.guard_on else None)
         if event.kind == "ended":
             self._end()
             return "applied"
@@ -160,6 +162,19 @@ class _Turn:
 
     def _started(self, event: Facts, key: SignatureKey) -> Effect:
         state = self.state
+        if state.standing:
+            self._made(key)
+        if not self.policy.records_calls:
+            return "ignored"
+        history = state.history
+        before = history.alternation()
+        call = history.append(key, poll=event.poll, sequence=event.sequence, call_id=event.call_id)
+        self._judge_changed(call.signature, before)
+        return "applied"
+
+    def _made(self, key: SignatureKey) -> None:
+        """Say so when the call was to be refused, and count a warning about it as given."""
+        state = self.state
         tool_wide: TargetKey = (key.tool,)
         target = tool_wide if tool_wide in state.standing else key_target(key)
         standing = state.standing.get(target)
@@ -171,23 +186,17 @@ class _Turn:
             state.announce(standing.warning_key, standing.count // WARNING_BUCKET)
             del state.standing[target]
             self._release(target, standing, "used")
-        if not self.policy.records_calls:
-            return "ignored"
-        affected = self._sides()
-        state.history.append(key, poll=event.poll, sequence=event.sequence, call_id=event.call_id)
-        self._judge_changed(key, affected)
-        return "applied"
 
     def _finished(self, event: Facts, key: SignatureKey, digest: bytes) -> Effect:
         history = self.state.history
-        affected = self._sides()
+        before = history.alternation()
         call = history.pending_call(key, event.call_id)
         if call is None:
             call = history.append(key, poll=event.poll, sequence=event.sequence, call_id=event.call_id)
         history.settle(call, Outcome(digest, event.sequence, event.offset, event.time, event.unknown_tool))
-        if self.policy.guard_on:
+        if self.state.guard.armed_at is not None and self.policy.guard_on:
             self._observe(call)
-        self._judge_changed(key, affected)
+        self._judge_changed(call.signature, before)
         return "applied"
 
     def compaction(self, event: Facts) -> Effect:
@@ -247,19 +256,25 @@ class _Turn:
 
     # -- standing verdicts -----------------------------------------------------------------------------------------------------
 
-    def _sides(self) -> list[Signature]:
-        alternation = self.state.history.alternation()
-        return [] if alternation is None else [alternation.other, alternation.last]
-
-    def _judge_changed(self, key: SignatureKey, affected: list[Signature]) -> None:
+    def _judge_changed(self, signature: Signature, before: Alternation | None) -> None:
+        """Judge the targets that an event may have changed; `before` is the alternation that the history ended with before it."""
         state = self.state
-        changed: dict[SignatureKey, None] = {key: None}
-        for call in state.history.trim(self.policy.history_size):
-            changed[call.signature.key] = None
+        history = state.history
+        dropped = history.trim(self.policy.history_size)
+        loudest = max(signature.count, history.alternation_length + 1)
+        for call in dropped:
+            loudest = max(loudest, call.signature.count)
             if call.outcome is not None and call.outcome.sequence is not None:
                 state.lost_outcome = max(state.lost_outcome, call.outcome.sequence)
-        for signature in (*affected, *self._sides()):
-            changed[signature.key] = None
+        # Nothing stands, and nothing that the event may have changed has the number of calls to be spoken of: the usual case.
+        if not state.standing and max(loudest, 0 if before is None else before.length + 1) < self.quiet_below:
+            missing = history.missing_tool()
+            if missing is None or missing.length < self.quiet_below:
+                return
+        changed = {signature.key: None, **{call.signature.key: None for call in dropped}}
+        for alternation in (before, history.alternation()):
+            if alternation is not None:
+                changed[alternation.other.key] = changed[alternation.last.key] = None
         self._judge(changed)
 
     def judge_all(self) -> None:

@@ -138,6 +138,11 @@ class History:
     def __len__(self) -> int:
         return len(self.calls)
 
+    @property
+    def alternation_length(self) -> int:
+        """How many of the newest calls take turns, 1 when the last two are alike."""
+        return self._alternation
+
     def alternation(self) -> Alternation | None:
         """Return the alternation of two signatures that the history ends with."""
         if self._alternation < 2:

@@ -6,6 +6,7 @@ from schemas.cloudevents import InvalidEventError, format_time
 from schemas.events import COMPACTION_EVENTS, TOOL_CALL_EVENTS, parse_event
 from schemas.settings import Settings
 from streams.detection.facts import Facts, RunPartition, facts_of
+from streams.processor.quick_intake import quick_facts
 from streams.transport import ProducerRecord, Record
 
 
@@ -15,9 +16,18 @@ def read_record(record: Record, *, settings: Settings) -> tuple[str, Facts]:
     Raises `InvalidEventError`. Content that cannot be fingerprinted (nested too deep) is invalid too.
     """
     topics = settings.topics
-    models = TOOL_CALL_EVENTS if record.topic == topics.tool_calls else COMPACTION_EVENTS
-    event, data = parse_event(record.value, record.headers, key=record.key, max_bytes=settings.max_event_bytes, models=models)
     partition = RunPartition(topics.tool_calls, record.partition)
+    if record.topic == topics.tool_calls:
+        quick = quick_facts(record, partition=partition, max_bytes=settings.max_event_bytes)
+        if quick is not None:
+            return quick
+    return facts_by_models(record, partition=partition, settings=settings)
+
+
+def facts_by_models(record: Record, *, partition: RunPartition, settings: Settings) -> tuple[str, Facts]:
+    """Return the run id and the facts of a record as the models of `schemas` read it; raises `InvalidEventError`."""
+    models = TOOL_CALL_EVENTS if record.topic == settings.topics.tool_calls else COMPACTION_EVENTS
+    event, data = parse_event(record.value, record.headers, key=record.key, max_bytes=settings.max_event_bytes, models=models)
     try:
         facts = facts_of(event, data, partition=partition, offset=record.offset, timestamp=max(record.timestamp, 0))
     except ValueError as error:

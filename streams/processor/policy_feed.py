@@ -81,10 +81,11 @@ class PolicyFeed:
         while True:
             try:
                 await consumer.start()
-                return
             except KafkaError as error:
                 log.warning("the policies topic cannot be read yet", topic=self._partition.topic, reason=repr(error))
                 await asyncio.sleep(_PAUSE_AFTER_ERROR)
+            else:
+                return
 
     async def _follow(self, consumer: Any) -> None:
         end: int | None = None

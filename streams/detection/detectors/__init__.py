@@ -1,36 +1,57 @@
 """The detectors, one a module, and which of them a policy puts in force.
 
-A detector module has a `NAME` and `judge(history, signature, policy)`: its verdict about the next call with that signature, or
-None. Detectors are asked in order and the first verdict counts. Nothing outside `streams.detection` knows one by name.
+A detector module has a `NAME`, `judge(history, signature, policy)`: its verdict about the next call with that signature, or None,
+and `least(policy)`: it says nothing as long as fewer calls than that have the signature, take turns with it (the pending one
+included) or miss the same tool. Detectors are asked in order and the first verdict counts. Nothing outside `streams.detection`
+knows one by name.
 """
 
 from collections.abc import Callable
 from functools import lru_cache
+from typing import NamedTuple
 
-from schemas.policy import EffectivePolicy
-from streams.detection.detectors import generic_repeat, global_circuit_breaker, known_poll_no_progress, ping_pong
+from schemas.policy import EffectivePolicy, PolicyDocument
+from streams.detection.detectors import (
+    generic_repeat,
+    global_circuit_breaker,
+    known_poll_no_progress,
+    ping_pong,
+    unknown_tool_repeat,
+)
 from streams.detection.history import History, Signature
 from streams.detection.verdict import Verdict
 
 Judge = Callable[[History, Signature, EffectivePolicy], Verdict | None]
 
 
-@lru_cache(maxsize=1024)
-def judges_in_force(policy: EffectivePolicy) -> tuple[Judge, ...]:
-    """Return the detectors of single calls that a policy switches on, in the order of the reference.
+class Rules(NamedTuple):
+    """What holds for an agent: its policy, the detectors of single calls in force, and the counts below which all are silent.
 
-    `unknown_tool_repeat` goes before them all but is about every call to a tool, so the engine asks it by itself.
+    `unknown_tool_repeat` goes before them all but is about every call to a tool, so the engine asks it by itself; `quiet_below`
+    counts it in.
     """
-    if not policy.detectors_on:
-        return ()
-    judges: list[Judge] = [global_circuit_breaker.judge]
+
+    policy: EffectivePolicy
+    judges: tuple[Judge, ...]
+    quiet_below: int
+
+
+# Bounded: agent ids come from the wire.
+@lru_cache(maxsize=4096)
+def rules_for(document: PolicyDocument, agent_id: str | None) -> Rules:
+    """Return what holds for an agent; the detectors are in the order of the reference."""
+    policy = document.for_agent(agent_id)
+    detectors = [global_circuit_breaker]
     if policy.known_poll_no_progress:
-        judges.append(known_poll_no_progress.judge)
+        detectors.append(known_poll_no_progress)
     if policy.ping_pong:
-        judges.append(ping_pong.judge)
+        detectors.append(ping_pong)
     if policy.generic_repeat:
-        judges.append(generic_repeat.judge)
-    return tuple(judges)
+        detectors.append(generic_repeat)
+    if not policy.detectors_on:
+        detectors.clear()
+    quiet_below = min(detector.least(policy) for detector in (*detectors, unknown_tool_repeat))
+    return Rules(policy, tuple(detector.judge for detector in detectors), quiet_below)
 
 
 def first_verdict(judges: tuple[Judge, ...], history: History, signature: Signature, policy: EffectivePolicy) -> Verdict | None:

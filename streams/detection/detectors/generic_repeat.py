@@ -7,6 +7,11 @@ from streams.detection.verdict import Verdict, signature_key_text
 NAME = "generic_repeat"
 
 
+def least(policy: EffectivePolicy) -> int:
+    """Return the number of calls from which it may say something."""
+    return policy.warning_threshold
+
+
 def judge(history: History, signature: Signature, policy: EffectivePolicy) -> Verdict | None:
     """Critical from `criticalThreshold` equal outcomes in a row; a warning from `warningThreshold` calls in the history.
 

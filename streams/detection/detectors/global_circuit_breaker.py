@@ -7,6 +7,11 @@ from streams.detection.verdict import Verdict, signature_key_text
 NAME = "global_circuit_breaker"
 
 
+def least(policy: EffectivePolicy) -> int:
+    """Return the number of calls from which it may say something."""
+    return policy.global_circuit_breaker_threshold
+
+
 def judge(history: History, signature: Signature, policy: EffectivePolicy) -> Verdict | None:
     """Critical from `globalCircuitBreakerThreshold` equal outcomes in a row; polls included, and not to be switched off."""
     newest = signature.newest_with_outcome

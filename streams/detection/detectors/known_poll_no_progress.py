@@ -7,6 +7,11 @@ from streams.detection.verdict import Verdict, signature_key_text
 NAME = "known_poll_no_progress"
 
 
+def least(policy: EffectivePolicy) -> int:
+    """Return the number of calls from which it may say something."""
+    return policy.warning_threshold
+
+
 def judge(history: History, signature: Signature, policy: EffectivePolicy) -> Verdict | None:
     """Critical from `criticalThreshold` equal outcomes of a poll in a row, a warning from `warningThreshold`."""
     newest = signature.newest_with_outcome

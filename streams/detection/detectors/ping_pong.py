@@ -7,6 +7,11 @@ from streams.detection.verdict import Verdict, signature_key_text
 NAME = "ping_pong"
 
 
+def least(policy: EffectivePolicy) -> int:
+    """Return the number of calls from which it may say something."""
+    return policy.warning_threshold
+
+
 def judge(history: History, signature: Signature, policy: EffectivePolicy) -> Verdict | None:
     """Warn from `warningThreshold` calls in turn; critical from `criticalThreshold` when neither side's outcome ever changes.
 

@@ -7,6 +7,11 @@ from streams.detection.verdict import Verdict
 NAME = "unknown_tool_repeat"
 
 
+def least(policy: EffectivePolicy) -> int:
+    """Return the number of calls from which it may say something."""
+    return policy.unknown_tool_threshold
+
+
 def judge(history: History, policy: EffectivePolicy) -> tuple[str, Verdict] | None:
     """Return the tool that every call of is critical: the trailing `unknownToolThreshold` calls all missed the same tool.
 
