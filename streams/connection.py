@@ -1,5 +1,6 @@
 """How a process reaches the brokers: addresses, TLS and SASL, for aiokafka's clients and for Faust."""
 
+import logging
 import ssl
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -9,6 +10,21 @@ from typing import Any, Self
 import faust
 
 from schemas.settings import SaslMechanism, SecurityProtocol, Settings
+
+
+class _WithoutPasswords(logging.Filter):
+    """Keeps the client's debug log from quoting the requests that carry a password."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Let everything through, with the requests of a login left out."""
+        if isinstance(record.args, tuple) and any(type(value).__name__.startswith("SaslAuthenticate") for value in record.args):
+            record.args = tuple(
+                "(login)" if type(value).__name__.startswith("SaslAuthenticate") else value for value in record.args
+            )
+        return True
+
+
+logging.getLogger("aiokafka.conn").addFilter(_WithoutPasswords())
 
 
 class ConnectionSettingsError(OSError):

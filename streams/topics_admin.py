@@ -19,7 +19,7 @@ from aiokafka.errors import (
 from schemas.settings import Settings
 from schemas.topics import Topics, TopicSpec
 from streams.connection import Connection
-from streams.permissions import Operation, TopicDescription, describe_topics
+from streams.permissions import Operation, TopicDescription, describe_topics, missing_permissions
 from streams.reachability import why_unreachable
 
 _REMEDY = "run `loopwarden topics create`"
@@ -129,21 +129,29 @@ async def check_topics(connection: Connection, topics: Topics, *, group: str | N
     return problems
 
 
-async def partition_counts(connection: Connection, names: Iterable[str]) -> dict[str, int]:
-    """Return the number of partitions of each topic.
+async def partition_counts(
+    connection: Connection, names: Iterable[str], *, operation: Operation = Operation.DESCRIBE
+) -> dict[str, int]:
+    """Return the number of partitions of each topic, on all of which this user wants to do `operation`.
 
-    Raises `TopicsError` naming those that are missing or may not be described, and the errors of `admin_client`.
+    Raises `TopicsError` naming those that are missing or on which that is not allowed, and the errors of `admin_client`.
     """
     async with admin_client(connection) as client:
         found = await describe_topics(client, names)
-    if problems := missing_topics(found, user=connection.user):
+    hidden = {name: topic for name, topic in found.items() if topic.lacks([operation])}
+    problems = missing_permissions(hidden, dict.fromkeys(hidden, (operation,)), user=connection.user)
+    problems += missing_topics({name: topic for name, topic in found.items() if name not in hidden}, user=connection.user)
+    if problems:
         raise TopicsError("\n".join(problems))
     return {name: topic.partitions for name, topic in found.items()}
 
 
 async def partition_count(connection: Connection, topics: Topics) -> int:
-    """Return the number of partitions that inputs share; raises `TopicsError` when they are missing or differ."""
-    counts = await partition_counts(connection, topics.inputs)
+    """Return the number of partitions that the inputs share, for somebody who writes to them.
+
+    Raises `TopicsError` when they are missing, differ or may not be written to, and the errors of `admin_client`.
+    """
+    counts = await partition_counts(connection, topics.inputs, operation=Operation.WRITE)
     if len(set(counts.values())) > 1:
         raise TopicsError("\n".join(_disagreements(counts)))
     return counts[topics.tool_calls]
