@@ -9,7 +9,7 @@ import asyncio
 import time
 from collections import Counter as Tally
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -21,7 +21,7 @@ from schemas.decisions import Decision
 from schemas.policy import PolicyDocument
 from schemas.policy_applied import PolicyApplied
 from schemas.settings import Settings
-from streams.detection.engine import ENGINE_VERSION, apply, expire, judge_again
+from streams.detection.engine import ENGINE_VERSION, apply, expire, guard_status, judge_again
 from streams.detection.facts import RunPartition
 from streams.processor import metrics
 from streams.processor.intake import dead_letter, read_record
@@ -30,6 +30,7 @@ from streams.processor.owned_runs import OwnedRuns
 from streams.processor.partition_policy import PartitionPolicy
 from streams.processor.policies_in_force import PoliciesInForce
 from streams.processor.run_expiry import RunExpiry
+from streams.processor.run_log import RunLog
 from streams.transport import Batch, BatchTable, ProducerRecord, StaleBatch, send_batches
 
 #: Runs judged again under a new policy between two batches: about 20 ms of work.
@@ -50,6 +51,10 @@ class RunProcessor:
         self.policies = PoliciesInForce(self.runs, topics=self.topics)
         self.expiry = RunExpiry(run_ttl_ms=int(settings.run_ttl * 1000))
         self.lock = asyncio.Lock()
+        self.run_log = RunLog()
+        #: Per input partition, the time of the last record that was processed (milliseconds, the record's own).
+        self.record_times: dict[TP, int] = {}
+        metrics.begin(self.topics)
         self._source = f"loopwarden/{settings.group}"
         self._pending: list[Batch] = []
         self._next_offsets: dict[TP, int] = {}
@@ -90,6 +95,7 @@ class RunProcessor:
             policy = self.policies.of(batch.partition)
         if policy is None:
             raise StaleBatch(f"{batch}: its partition has no policy: it is not owned any more")
+        began = time.perf_counter()
         applied = self._apply(batch, policy)
         batch.ensure_owned()
         await send_batches(self.app, self.topics.dead_letters(batch.topic), batch.partition, applied.letters)
@@ -98,13 +104,19 @@ class RunProcessor:
             await send_batches(self.app, batch.topic, partition, records)
         batch.ensure_owned()
         await self._publish(batch.partition, applied.decisions)
-        self._next_offsets[TP(batch.topic, batch.partition)] = batch.last_offset + 1
+        metrics.observe_latency(applied.decisions)
+        seconds = time.perf_counter() - began
+        metrics.count_batch(batch.topic, seconds=seconds, results=applied.results, dead_letters=applied.letter_codes)
+        tp = TP(batch.topic, batch.partition)
+        self._next_offsets[tp] = batch.last_offset + 1
+        self.record_times[tp] = batch.records[-1].timestamp
         batch.processed()
         self._pending.append(batch)
 
     def _apply(self, batch: Batch, policy: PolicyDocument) -> "_Applied":
         applied = _Applied()
-        results: Tally[str] = Tally()
+        results = applied.results
+        of_compactions = batch.topic == self.topics.compactions
         latest = 0
         for record in batch.records:
             try:
@@ -112,36 +124,39 @@ class RunProcessor:
                 elsewhere = destination(run_id, record, partitions=self.partitions)
             except InvalidEventError as error:
                 applied.letters.append(dead_letter(record, error, group=self.settings.group))
-                metrics.DEAD_LETTERS.labels(batch.topic, error.code).inc()
+                applied.letter_codes[error.code] += 1
                 results["dead_letter"] += 1
-                place = f"{record.topic}[{record.partition}]@{record.offset}"
-                log.warning("record dead-lettered", at=place, code=error.code, reason=str(error))
+                self.run_log.dead_lettered(record, error)
                 continue
             if elsewhere is not None:
                 applied.misrouted[elsewhere].append(sent_on(record))
-                metrics.MISROUTED.labels(batch.topic).inc()
                 results["misrouted"] += 1
+                self.run_log.misrouted(record, elsewhere)
                 continue
-            outcome = apply(self.runs.get(batch.partition, run_id), facts, policy, run_ttl_ms=self.expiry.run_ttl_ms)
+            state = self.runs.get(batch.partition, run_id)
+            outcome = apply(state, facts, policy, run_ttl_ms=self.expiry.run_ttl_ms)
             results[outcome.effect] += 1
             if outcome.effect != "redelivered":
                 self.runs.touch(batch.partition, run_id)
             if facts.time > latest:
                 latest = facts.time
             applied.decisions.extend(outcome.decisions)
+            if of_compactions and facts.arms and outcome.effect in ("applied", "late_compaction"):
+                armed, attempts = guard_status(state, policy)
+                if armed:
+                    self.run_log.guard_armed(state, attempts=attempts, record=record)
         self.expiry.saw(batch.partition, latest)
-        for effect, number in results.items():
-            metrics.EVENTS.labels(batch.topic, effect).inc(number)
         return applied
 
-    async def _publish(self, partition: int, decisions: Iterable[Decision]) -> None:
+    async def _publish(self, partition: int, decisions: Sequence[Decision]) -> None:
         now = int(time.time() * 1000)
         records = []
         for decision in decisions:
             dated = decision.model_copy(update={"decided_at": now})
             records.append(ProducerRecord(decision.run_id.encode(), dated.to_record(source=self._source)))
-            metrics.DECISIONS.labels(decision.action, decision.detector, decision.mode).inc()
         await send_batches(self.app, self.topics.decisions, partition, records)
+        metrics.count_decisions(decisions)
+        self.run_log.decided(decisions)
 
     # -- commits ---------------------------------------------------------------------------------------------------------------
 
@@ -156,12 +171,14 @@ class RunProcessor:
         """Write what is pending before partitions are given back; their offsets are committed by the caller."""
         async with self.lock:
             await self._write_states()
+            log.info("partitions given back", partitions=sorted({tp.partition for tp in partitions}))
 
     async def take_over(self, partitions: frozenset[TP]) -> None:
         """Forget what is decoded: others may have written since."""
         async with self.lock:
             self._forget()
             self._next_offsets.clear()
+            self.record_times.clear()
             numbers = sorted({tp.partition for tp in partitions if tp.topic == self.topics.tool_calls})
             self.expiry.take_over()
             self.policies.take_over(numbers)
@@ -296,9 +313,11 @@ class RunProcessor:
 class _Applied:
     """What a batch brings."""
 
-    __slots__ = ("decisions", "letters", "misrouted")
+    __slots__ = ("decisions", "letter_codes", "letters", "misrouted", "results")
 
     def __init__(self) -> None:
+        self.results: Tally[str] = Tally()
+        self.letter_codes: Tally[str] = Tally()
         self.letters: list[ProducerRecord] = []
         self.misrouted: defaultdict[int, list[ProducerRecord]] = defaultdict(list)
         self.decisions: list[Decision] = []

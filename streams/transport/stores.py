@@ -1,7 +1,7 @@
 """Where a `BatchTable` keeps its keys: in memory or in RocksDB, partition by partition."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from faust.stores import memory, rocksdb
 from faust.types import TP
@@ -14,6 +14,13 @@ Changes = Mapping[bytes, bytes | None]
 #: small, and a worker has dozens of partitions.
 ROCKSDB_BLOCK_CACHE = 32 * 1024 * 1024
 ROCKSDB_WRITE_BUFFER = 16 * 1024 * 1024
+
+
+class Size(NamedTuple):
+    """What a partition holds: its keys, and their bytes with the values (RocksDB: of its files and write buffers)."""
+
+    keys: int
+    bytes: int
 
 
 class PartitionStore(Protocol):
@@ -31,6 +38,13 @@ class PartitionStore(Protocol):
     def keys_of(self, partition: int) -> Iterator[bytes]:
         """Yield the keys of a partition as they are at the call."""
 
+    def size_of(self, partition: int) -> Size:
+        """Return how much a partition holds, without looking through it."""
+
+
+#: Where a RocksDB partition keeps the number of its keys (RocksDB's own estimate counts every overwrite of a key).
+_COUNT_KEY = b"\xffkeys"
+
 
 class MemoryStore(memory.Store[bytes, bytes]):
     """One dictionary per partition; a partition that goes away takes its keys with it."""
@@ -38,6 +52,7 @@ class MemoryStore(memory.Store[bytes, bytes]):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._partitions: dict[int, dict[bytes, bytes]] = {}
+        self._bytes: dict[int, int] = {}
         self._applied: dict[int, AppliedOffset] = {}
 
     def read(self, partition: int, key: bytes) -> bytes | None:
@@ -48,11 +63,14 @@ class MemoryStore(memory.Store[bytes, bytes]):
     def write(self, partition: int, changes: Changes, applied: int | None) -> None:
         """Apply values and deletions; the position in the changelog is kept by `applied`."""
         values = self._partitions.setdefault(partition, {})
+        grown = 0
         for key, value in changes.items():
-            if value is None:
-                values.pop(key, None)
-            else:
+            old = values.pop(key, None) if value is None else values.get(key)
+            grown -= 0 if old is None else len(key) + len(old)
+            if value is not None:
                 values[key] = value
+                grown += len(key) + len(value)
+        self._bytes[partition] = self._bytes.get(partition, 0) + grown
 
     def applied(self, partition: int) -> AppliedOffset:
         """Return the partition's position in the changelog."""
@@ -62,9 +80,14 @@ class MemoryStore(memory.Store[bytes, bytes]):
         """Yield the keys of a partition as they are at the call."""
         yield from tuple(self._partitions.get(partition, ()))
 
+    def size_of(self, partition: int) -> Size:
+        """Return the number of keys, and the bytes of keys and values."""
+        return Size(len(self._partitions.get(partition, ())), self._bytes.get(partition, 0))
+
     def drop(self, partition: int) -> None:
         """Forget a partition."""
         self._partitions.pop(partition, None)
+        self._bytes.pop(partition, None)
         self._applied.pop(partition, None)
 
     def persisted_offset(self, tp: TP) -> int | None:
@@ -96,6 +119,7 @@ class RocksDBStore(rocksdb.Store):
         sizes = {"block_cache_size": ROCKSDB_BLOCK_CACHE, "write_buffer_size": ROCKSDB_WRITE_BUFFER}
         super().__init__(*args, options={**sizes, **(options or {})}, **kwargs)
         self._applied: dict[int, AppliedOffset] = {}
+        self._counts: dict[int, int] = {}
 
     def read(self, partition: int, key: bytes) -> bytes | None:
         """Return the value of a key, None without one."""
@@ -103,18 +127,38 @@ class RocksDBStore(rocksdb.Store):
         return value
 
     def write(self, partition: int, changes: Changes, applied: int | None) -> None:
-        """Apply values, deletions and the position in the changelog in one atomic write."""
+        """Apply values, deletions, the number of keys and the position in the changelog in one atomic write."""
         import rocksdict
 
+        database = self._db_for_partition(partition)
+        count = self._count(partition)
         batch = rocksdict.WriteBatch(raw_mode=True)
         for key, value in changes.items():
+            count += (value is not None) - (key in database)
             if value is None:
                 batch.delete(key)
             else:
                 batch.put(key, value)
+        batch.put(_COUNT_KEY, str(count).encode())
         if applied is not None:
             batch.put(self.offset_key, str(applied).encode())
-        self._db_for_partition(partition).write(batch)
+        database.write(batch)
+        self._counts[partition] = count
+
+    def _count(self, partition: int) -> int:
+        if partition not in self._counts:
+            stored = self._db_for_partition(partition).get(_COUNT_KEY)
+            # A database of a release that did not count yet is looked through, once.
+            self._counts[partition] = sum(1 for _ in self.keys_of(partition)) if stored is None else int(stored)
+        return self._counts[partition]
+
+    def size_of(self, partition: int) -> Size:
+        """Return the number of keys, and the bytes of the files and write buffers."""
+        database = self._dbs.get(partition)
+        if database is None:
+            return Size(0, 0)
+        parts = ("rocksdb.total-sst-files-size", "rocksdb.cur-size-all-mem-tables")
+        return Size(self._count(partition), sum(database.property_int_value(part) or 0 for part in parts))
 
     def applied(self, partition: int) -> AppliedOffset:
         """Return the partition's position in the changelog."""
@@ -126,7 +170,7 @@ class RocksDBStore(rocksdb.Store):
     def keys_of(self, partition: int) -> Iterator[bytes]:
         """Yield the keys of a partition as they are at the call (RocksDB iterates over a snapshot)."""
         for key in self._db_for_partition(partition).keys():  # noqa: SIM118  (not a mapping)
-            if key != self.offset_key:
+            if key not in (self.offset_key, _COUNT_KEY):
                 yield key
 
     def revoke_partitions(self, table: Any, tps: set[TP]) -> None:
@@ -134,6 +178,7 @@ class RocksDBStore(rocksdb.Store):
         for tp in tps:
             if tp.topic in table.changelog_topic.topics:
                 self._applied.pop(tp.partition, None)
+                self._counts.pop(tp.partition, None)
                 database = self._dbs.pop(tp.partition, None)
                 if database is not None:
                     database.close()
@@ -141,6 +186,7 @@ class RocksDBStore(rocksdb.Store):
     async def stop(self) -> None:
         """Close all databases."""
         self._applied.clear()
+        self._counts.clear()
         while self._dbs:
             self._dbs.popitem()[1].close()
         await super().stop()
