@@ -16,7 +16,7 @@ TIME: Schema = {
 }
 
 #: The largest sequence is 9223372036854775807. A pattern that says so to the digit is unreadable; this one ends at 9e18 - 1.
-SEQUENCE: Schema = {"type": "string", "pattern": "^[0-8]?[0-9]{1,18}$"}
+SEQUENCE: Schema = {"type": "string", "pattern": "^0*[0-8]?[0-9]{1,18}$", "maxLength": 64}
 
 _TEXT: Schema = {"type": "string", "minLength": 1, "maxLength": 1024}
 
