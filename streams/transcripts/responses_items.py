@@ -14,6 +14,8 @@ from streams.transcripts.open_calls import OpenCalls
 
 #: What a call was given, by the member that has it; the first one that is there counts.
 _ARGUMENTS = ("arguments", "input", "action", "operation", "queries", "code", "query", "revised_prompt")
+#: Calls of tools that have a name of their own; of other calls the type is the name.
+_NAMED = frozenset({"function_call", "custom_tool_call", "mcp_call"})
 #: Where hosted tools keep their outcome.
 _OUTCOMES = ("output", "outputs", "results", "result", "tools")
 _ITEMS_WITHOUT_CALLS = frozenset(
@@ -62,7 +64,7 @@ def is_outcome(kind: str) -> bool:
 def call_items(item: dict[str, Any], run: RunRef, place: Place, time: int | None, calls: OpenCalls) -> Iterator[Item]:
     """Yield the start of a call item, and its end if the item has it."""
     kind = item["type"]
-    name = item.get("name") or kind.removesuffix("_call")
+    name = item.get("name") if kind in _NAMED else item.get("name") or kind.removesuffix("_call")
     namespace = item.get("namespace")
     if isinstance(namespace, str) and namespace and isinstance(name, str) and not name.startswith(namespace):
         name = f"{namespace}__{name}"

@@ -167,7 +167,7 @@ class _Reader:
         uuid, parent = entry.get("uuid"), entry.get("parentUuid")
         run = self._chains.get(parent) if isinstance(parent, str) else None
         if run is None:
-            run = RunRef(f"{session}/sidechain-{str(parent or uuid)[:8]}", session, None, session)
+            run = RunRef(f"{session}/sidechain-{parent or uuid}", session, None, session)
         if isinstance(uuid, str):
             self._chains[uuid] = run
             if len(self._chains) > _MAX_CHAINED:

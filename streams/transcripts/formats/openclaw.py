@@ -143,7 +143,7 @@ class _Reader:
         elif role == "assistant":
             yield from self._response(message, run, place, time)
         elif role == "toolResult":
-            yield self._result(message, run, place, time)
+            yield from self._result(message, run, place, time)
         # All other roles are notes of the program, or commands that the person ran.
 
     def _response(self, message: dict[str, Any], run: RunRef, place: Place, time: int | None) -> Iterator[Item]:
@@ -170,10 +170,10 @@ class _Reader:
         given = block.get("arguments", block.get("input"))
         return self._calls.start(run, place, time, call_id=block.get("id"), tool=block.get("name"), params=arguments(given))
 
-    def _result(self, message: dict[str, Any], run: RunRef, place: Place, time: int | None) -> Item:
+    def _result(self, message: dict[str, Any], run: RunRef, place: Place, time: int | None) -> Iterator[Item]:
         call_id = message.get("toolCallId", message.get("toolUseId"))
         if isinstance(call_id, str) and (dropped := self._dropped.pop((run.run_id, call_id), None)) is not None:
-            self._start(dropped[0], run, dropped[1], dropped[2])
+            yield self._start(dropped[0], run, dropped[1], dropped[2])
         content = message.get("content")
         outcome: dict[str, Any] = {}
         if message.get("isError") is True:
@@ -182,7 +182,7 @@ class _Reader:
             outcome["result"] = {"content": content, "details": message["details"]}
         else:
             outcome["result"] = {"content": content}
-        return self._calls.finish(run, place, time, call_id=call_id, tool=message.get("toolName"), **outcome)
+        yield self._calls.finish(run, place, time, call_id=call_id, tool=message.get("toolName"), **outcome)
 
 
 _MAX_DROPPED = 1000

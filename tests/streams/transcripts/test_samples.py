@@ -1,0 +1,56 @@
+"""Ten hand-made samples of each format, each with what it shows and what must be found in it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schemas.policy import PolicyDocument
+from streams.reports.scan_report import RunReport, ScanSummary
+from streams.transcripts.registry import FORMATS
+from streams.transcripts.scanning import Scan
+from streams.transcripts.sources import expand
+
+SAMPLES = Path(__file__).parent / "samples"
+DETECTORS_ON = PolicyDocument.from_mapping({"tools": {"loopDetection": {"enabled": True}}})
+
+CASES = [
+    pytest.param(folder.name, name, expected, id=f"{folder.name}/{name}")
+    for folder in sorted(SAMPLES.iterdir())
+    for name, expected in json.loads((folder / "expected.json").read_text()).items()
+]
+
+
+def scanned(path: Path) -> tuple[list[RunReport], ScanSummary]:
+    summary = ScanSummary()
+    runs = list(Scan(DETECTORS_ON).run(expand([str(path)]), summary=summary))
+    return runs, summary
+
+
+def test_every_format_has_ten_samples() -> None:
+    counts = {folder.name: len(json.loads((folder / "expected.json").read_text())) for folder in SAMPLES.iterdir()}
+    assert counts == dict.fromkeys(FORMATS, 10)
+
+
+@pytest.mark.parametrize(("format_name", "name", "expected"), CASES)
+def test_a_sample_is_read_as_described(format_name: str, name: str, expected: dict[str, Any]) -> None:
+    runs, summary = scanned(SAMPLES / format_name / name)
+
+    found: dict[str, Any] = {
+        "runs": len(runs),
+        "calls": summary.spent.calls,
+        "answered": summary.spent.calls - sum(run.unanswered for run in runs),
+        "errors": sum(run.errors for run in runs),
+        "compactions": sum(run.compactions for run in runs),
+        "copies": summary.copies,
+        "not_understood": summary.not_understood.total,
+        "loops": sorted(loop.level for run in runs for loop in run.loops),
+    }
+    assert found == {key: sorted(value) if key == "loops" else value for key, value in expected.items() if key in found}
+    assert list(summary.files) == [format_name]
+    assert not summary.problems
+    if "tokens" in expected:
+        assert summary.spent.tokens == expected["tokens"]
+    if "cost" in expected:
+        assert summary.spent.cost == pytest.approx(expected["cost"])
