@@ -104,7 +104,9 @@ class Scene:
     async def create_topics(self, names: Iterable[str] | None = None, **configs: str) -> None:
         """Create all topics, or the named ones."""
         wanted = None if names is None else set(names)
-        specs = self.settings.topics.specs(partitions=PARTITIONS, max_event_bytes=self.settings.max_event_bytes)
+        specs = self.settings.topics.specs(
+            partitions=PARTITIONS, max_event_bytes=self.settings.max_event_bytes, group=self.settings.group
+        )
         await self.create(
             {
                 spec.name: (spec.partitions, {**spec.config, **self.topic_config, **configs})
@@ -235,6 +237,14 @@ class Scene:
         committed = [await self.reader.committed(*place) for place in wanted]
         return sum(max(0, end - at) for end, at in zip(wanted.values(), committed, strict=True))
 
+    async def _behind_the_ends(self) -> int:
+        behind = 0
+        for topic in self.settings.topics.inputs:
+            committed = [await self.reader.committed(topic, number) for number in range(PARTITIONS)]
+            ends = await self.reader.ends(topic, committed)
+            behind += sum(max(0, end - at) for end, at in zip(ends, committed, strict=True))
+        return behind
+
     async def caught_up(self, ends: Mapping[tuple[str, int], int]) -> None:
         """Wait until what had been published before is committed, while more comes in."""
         began = time.monotonic()
@@ -244,12 +254,12 @@ class Scene:
             await asyncio.sleep(_LOOK)
 
     async def until_committed(self, *, patience: float = PATIENCE, supervise: bool = False) -> float:
-        """Wait until the group has committed all that was published; return the seconds that it took.
+        """Wait until the group has committed all that was published, and what it has sent on itself; return the seconds.
 
         With `supervise` a worker that ends is started again, as an orchestrator does.
         """
         began = time.monotonic()
-        while await self.behind():
+        while await self.behind() or await self._behind_the_ends():
             if time.monotonic() - began > patience:
                 raise self.failure(f"{await self.behind()} records are not committed after {patience:.0f} s")
             if not any(worker.alive for worker in self.workers):

@@ -15,6 +15,7 @@ from streams.detection.engine import apply
 from streams.detection.run_state import RunState
 from streams.gateway.verdict_map import VerdictMap
 from streams.processor.intake import read_record
+from streams.processor.misrouted import destination
 from tests.faults.checking.outcome import Outcome
 
 
@@ -28,24 +29,33 @@ def expect(inputs: dict[str, list[list[ConsumerRecord]]], *, settings: Settings,
     for number in range(partitions):
         slices = [inputs[topic][number] for topic in settings.topics.inputs]
         merged = heapq.merge(*slices, key=lambda record: record.timestamp)
-        _judge(number, merged, outcome, settings=settings, policy=policy)
+        _judge(number, merged, outcome, partitions=partitions, settings=settings, policy=policy)
         for topic, records in zip(settings.topics.inputs, slices, strict=True):
             outcome.offsets[topic, number] = records[-1].offset + 1 if records else 0
     return outcome
 
 
 def _judge(
-    number: int, records: Iterable[ConsumerRecord], outcome: Outcome, *, settings: Settings, policy: PolicyDocument
+    number: int,
+    records: Iterable[ConsumerRecord],
+    outcome: Outcome,
+    *,
+    partitions: int,
+    settings: Settings,
+    policy: PolicyDocument,
 ) -> None:
     states: dict[str, RunState] = {}
     decisions: list[Decision] = []
     for record in records:
         try:
             run_id, facts = read_record(record, settings=settings)
+            elsewhere = destination(run_id, record, partitions=partitions)
         except InvalidEventError:
             outcome.dead_letters[record.topic, number, record.offset] = (record.key, record.value, tuple(record.headers))
             continue
-        decisions += apply(states.setdefault(run_id, RunState(run_id)), facts, policy).decisions
+        if elsewhere is None:  # what is sent on lies in its right partition too
+            state = states.setdefault(run_id, RunState(run_id))
+            decisions += apply(state, facts, policy, run_ttl_ms=int(settings.run_ttl * 1000)).decisions
     for decision in decisions:
         outcome.decisions[decision.decision_id] = payload(decision)
     outcome.standing.update(standing(decisions))

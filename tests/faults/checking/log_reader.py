@@ -36,6 +36,16 @@ class LogReader:
         """Return the committed offset, 0 when there is none."""
         return await self._client.committed(TopicPartition(topic, partition)) or 0
 
+    async def ends(self, topic: str, starts: Sequence[int]) -> list[int]:
+        """Return the offset after the last record of each partition; `starts` are offsets from which it is looked for."""
+        places = [TopicPartition(topic, number) for number in range(len(starts))]
+        self._client.assign(places)
+        for place, start in zip(places, starts, strict=True):
+            self._client.seek(place, start)
+        while any(self._client.highwater(place) is None for place in places):
+            await self._client.getmany(timeout_ms=_FETCH_MAX_WAIT_MS, max_records=1)
+        return [self._client.highwater(place) or 0 for place in places]
+
     async def read(self, topic: str, partitions: int) -> list[list[ConsumerRecord]]:
         """Return the records of each partition, in order."""
         records, _ = await self.read_with_ends(topic, partitions)

@@ -6,6 +6,7 @@ from schemas.cloudevents import InvalidEventError
 from schemas.decisions import Decision
 from schemas.settings import Settings
 from streams.detection import state_codec
+from streams.processor.partition_policy import POLICY_KEY
 from tests.faults.checking.expected import payload, standing
 from tests.faults.checking.log_reader import LogReader
 from tests.faults.checking.outcome import Outcome
@@ -22,17 +23,12 @@ async def observe(reader: LogReader, *, settings: Settings, partitions: int) -> 
     for topic in topics.inputs:
         for records in await reader.read(topics.dead_letters(topic), partitions):
             _take_dead_letters(records, outcome)
-    for number, records in enumerate(await reader.read(changelog_of(settings), partitions)):
+    for number, records in enumerate(await reader.read(topics.changelog(settings.group), partitions)):
         _take_states(number, records, outcome)
     for topic in topics.inputs:
         for number in range(partitions):
             outcome.offsets[topic, number] = await reader.committed(topic, number)
     return outcome
-
-
-def changelog_of(settings: Settings) -> str:
-    """Return the changelog topic of the runs."""
-    return f"{settings.group}-runs-changelog"
 
 
 def _take_decisions(records: list[ConsumerRecord], outcome: Outcome) -> None:
@@ -70,6 +66,8 @@ def _take_states(number: int, records: list[ConsumerRecord], outcome: Outcome) -
     """Fold a changelog as a recovery does: the later record wins unless it holds less."""
     found: dict[bytes, bytes] = {}
     for record in records:
+        if record.key == POLICY_KEY:
+            continue
         if record.value is None:
             found.pop(record.key, None)
         elif record.key not in found or state_codec.is_newer(found[record.key], record.value):

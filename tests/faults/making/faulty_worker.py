@@ -86,9 +86,8 @@ def _around_sends(trigger: Trigger) -> None:
 
 
 def _kind_of(topic: str) -> str:
-    if topic.endswith(".dlq"):
-        return "dead-letters"
-    return "states" if topic.endswith("-changelog") else "decisions"
+    endings = {".dlq": "dead-letters", "-changelog": "states", "agent.decisions.v1": "decisions"}
+    return next((kind for ending, kind in endings.items() if topic.endswith(ending)), "misrouted")
 
 
 def _around_store(trigger: Trigger) -> None:

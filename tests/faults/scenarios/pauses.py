@@ -61,7 +61,7 @@ async def _until_back(scene: Scene, paused: Worker, takeovers: int) -> None:
 
 async def _ends_of_outputs(scene: Scene) -> dict[str, list[int]]:
     topics = scene.settings.topics
-    names = [topics.decisions, *(topics.dead_letters(topic) for topic in topics.inputs), f"{scene.settings.group}-runs-changelog"]
+    names = [topics.decisions, *(topics.dead_letters(topic) for topic in topics.inputs), topics.changelog(scene.settings.group)]
     return {name: (await scene.reader.read_with_ends(name, PARTITIONS))[1] for name in names}
 
 
