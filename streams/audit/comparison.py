@@ -136,17 +136,27 @@ class Comparison:
             data = self._read_payload(one.offset)
             if (doubt := self._doubt_of_run(data["since"]["offset"])) is not None:
                 self.tally.set_aside(doubt, self._place_of(one.offset))
-                continue
-            finding = Finding(
-                kind="extra",
-                decision_id=one.decision_id,
-                run_id=data.get("run_id"),
-                record=self._place_of(one.offset),
-                as_of="{topic}[{partition}]@{offset}".format_map(data["as_of"]),
-                decision=say(data),
-            )
-            self.tally.count(finding)
-            yield finding
+            else:
+                yield self._extra(one.offset, data)
+
+    def finish_behind(self, end: int) -> Iterator[Finding]:
+        """Yield decisions dated by tool calls that do not exist; `end` is where the topic ends by now."""
+        for dated, offset in self._published.dated_behind:
+            if dated >= end:
+                yield self._extra(offset, self._read_payload(offset), reason="the tool call that it is dated by does not exist")
+
+    def _extra(self, offset: int, data: dict[str, Any], *, reason: str | None = None) -> Finding:
+        finding = Finding(
+            kind="extra",
+            decision_id=data["decision_id"],
+            run_id=data["run_id"],
+            record=self._place_of(offset),
+            as_of="{topic}[{partition}]@{offset}".format_map(data["as_of"]),
+            decision=say(data),
+            reason=reason,
+        )
+        self.tally.count(finding)
+        return finding
 
     def _withdrawn(self) -> set[int]:
         """Return the offsets of aborts without ground that were withdrawn afterwards, and of what withdrew them.

@@ -66,7 +66,7 @@ class LogReader:
     def __enter__(self) -> Self:
         self._thread.start()
         try:
-            self._client = self._run(self._connect())
+            self._client = self.run(self._connect())
         except BaseException:
             self._stop()
             raise
@@ -74,7 +74,7 @@ class LogReader:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         try:
-            self._run(self._client.close())
+            self.run(self._client.close())
         finally:
             self._stop()
 
@@ -83,7 +83,8 @@ class LogReader:
         self._thread.join()
         self._loop.close()
 
-    def _run(self, work: Coroutine[Any, Any, Result]) -> Result:
+    def run(self, work: Coroutine[Any, Any, Result]) -> Result:
+        """Run a coroutine on the reader's own event loop, which may be another than the caller's; return what it returns."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     async def _connect(self) -> Any:
@@ -99,7 +100,7 @@ class LogReader:
 
     def bounds(self, topic: str, partition: int) -> tuple[int, int]:
         """Return the first offset that still exists and the offset behind the last one."""
-        return self._run(self._bounds(TopicPartition(topic, partition)))
+        return self.run(self._bounds(TopicPartition(topic, partition)))
 
     async def _bounds(self, tp: TopicPartition) -> tuple[int, int]:
         # The high watermark of a fetch: Tansu 0.6 answers ListOffsets(latest) with the first offset of the last batch.
@@ -109,7 +110,7 @@ class LogReader:
 
     def offset_at(self, topic: str, partition: int, time_ms: int) -> int | None:
         """Return the first offset whose record has this time or a later one; None when there is none."""
-        stamp, offset = self._run(self._list_offset(TopicPartition(topic, partition), time_ms))
+        stamp, offset = self.run(self._list_offset(TopicPartition(topic, partition), time_ms))
         return None if stamp < 0 or offset < 0 else offset
 
     async def _list_offset(self, tp: TopicPartition, time_ms: int) -> tuple[int, int]:

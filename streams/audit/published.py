@@ -20,6 +20,9 @@ from streams.detection.engine import ENGINE_VERSION
 #: KiB of the database that stay in memory.
 _CACHE_KIB = 64 * 1024
 
+#: Decisions dated behind the range that are remembered, to see whether their tool calls exist at all.
+MAX_DATED_BEHIND = 10_000
+
 #: Why a published decision is not compared.
 Unreproducible = Literal["expired", "beginning", "policy", "engine"]
 
@@ -59,6 +62,10 @@ class PublishedDecisions:
         self.markers: list[tuple[Origin, PolicyApplied]] = []
         #: decisions that are not compared, by reason, with the first of each
         self.uncompared: dict[Unreproducible, tuple[int, Origin]] = {}
+        #: policies that are named before the first marker
+        self.unmarked: set[str] = set()
+        #: the first decisions that are dated behind the end of the range: the tool call and the record
+        self.dated_behind: list[tuple[int, int]] = []
         #: the last tool call that another engine version decided about
         self.foreign_until = -1
         #: the last tool call that any decision is dated by
@@ -125,7 +132,12 @@ class PublishedDecisions:
         if not (type(since) is int and type(dated) is int and len(key) == 16):
             raise TypeError("not a decision")
         payload = envelope_checked(data, event_id=event_id, key=record.key)
-        self.decided_until = max(self.decided_until, dated)
+        if not self.markers:
+            self.unmarked.add(data["policy_version"])
+        if dated >= self._end and len(self.dated_behind) < MAX_DATED_BEHIND:
+            self.dated_behind.append((dated, record.offset))
+        elif dated < self._end:
+            self.decided_until = max(self.decided_until, dated)
         if self._beyond or not self._start <= dated < self._end:
             self.outside += 1
             return

@@ -104,10 +104,12 @@ def resolve(
         behind = _offset(reader, topics, number, end, default=log_end, none=log_end)
         _check(topics, number, log_start, log_end, first, start)
         _check(topics, number, log_start, log_end, behind, end)
-        if first > behind and any(bound.partition is not None or bound.offset is not None for bound in (*start, *end)):
+        if first > behind:
             raise RangeError(f"{topics.tool_calls}[{number}]: the range ends at {behind}, before it begins at {first}")
-        if first < behind:
-            ranges.append(_complete(reader, topics, number, (log_start, log_end), first, behind))
+        whole = _complete(reader, topics, number, (log_start, log_end), first, behind)
+        # Decisions in a partition without events are worth a look, too.
+        if first < behind or (not start and not end and whole.decisions[0] < whole.decisions[1]):
+            ranges.append(whole)
     if not ranges:
         of = (
             f"partition{'s' if len(chosen) > 1 else ''} {', '.join(map(str, chosen))}"

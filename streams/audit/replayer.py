@@ -39,8 +39,8 @@ class Recomputed(NamedTuple):
 
     `standing` says whether it must have been published (`due`), will be (`soon`: the run was not judged again yet under the last
     policy), or may have been (`maybe`: the run may have been forgotten since). `withdrawal` marks the release of an abort that a
-    compaction contradicts, `overtaken` the release of one that a worker may never have made because its compaction came after
-    the outcomes had left the history.
+    compaction contradicts, `overtaken` the release of one that a worker may never have made because it read the compaction after
+    the outcomes had left the history, or the run had ended.
     """
 
     decision: Decision
@@ -135,7 +135,7 @@ class Replayer:
         state = live.state
         if not compaction and self._beginning is not None and facts.offset >= self._beginning:
             found += self._begin_where_published(live, facts)
-        before, overtaken = state.since, _is_overtaken(state)
+        before, overtaken = state.since, facts.kind == "ended" or _is_overtaken(state)
         applied = apply(state, facts, self._policy, run_ttl_ms=self._ttl)
         live.seen_at = max(timestamp, live.seen_at)
         if state.since != before and state.since is not None:

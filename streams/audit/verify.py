@@ -153,7 +153,8 @@ class _Verification:
         try:
             for record in self._records(self.topics.decisions, *covered.decisions):
                 published.take(record)
-            eras = in_force_from(timeline(published.markers, before=given), covered.start)
+            before = given if given is not None and published.unmarked <= {given.version} else None
+            eras = in_force_from(timeline(published.markers, before=before), covered.start)
             return self._compare(published, eras)
         finally:
             published.close()
@@ -190,6 +191,9 @@ class _Verification:
         for recomputed in replayer.finish():
             self._keep(comparison.take(recomputed))
         self._keep(comparison.finish())
+        if published.dated_behind:
+            _, end = self.reader.bounds(self.topics.tool_calls, self.number)
+            self._keep(comparison.finish_behind(end))
         self._wait_for(comparison)
         comparison.tally.dead_letters, comparison.tally.misrouted = intake.dead_letters, intake.misrouted
         return PartitionResult(self.number, comparison.tally, self.findings)
