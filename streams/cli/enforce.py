@@ -30,9 +30,9 @@ from streams.topics_admin import TopicsError, partition_counts
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)
 
-#: Exit code after Ctrl-C, and the seconds that attempts under way then have: somebody waits at the terminal.
+#: Exit code after Ctrl-C, and the seconds within which the worker then stops: somebody waits at the terminal.
 _INTERRUPTED = 130
-_INTERRUPT_GRACE = 0.5
+_INTERRUPT_WITHIN = 2.0
 
 log = logging.getLogger("loopwarden.enforcement")
 
@@ -226,7 +226,7 @@ async def _until_signal(worker: EnforcementWorker, *, settings: Settings, group:
     def receive(number: int) -> None:
         received.append(number)
         if number == signal.SIGINT:
-            worker.grace = _INTERRUPT_GRACE
+            worker.stop_within = _INTERRUPT_WITHIN
         stop.set()
 
     loop = asyncio.get_running_loop()

@@ -26,11 +26,11 @@ COMMIT_INTERVAL = 1.0
 #: The longest wait in seconds for attempts under way when partitions move. Other members of the group wait as long.
 LONGEST_HANDOVER = 30.0
 
-#: Seconds for attempts under way, for the last commit and for leaving the group when the worker stops; with a second to kill a
-#: command below 10 together.
-STOP_GRACE = 4.0
+#: Seconds that a worker may take to stop: attempts under way have a half of it, leaving the group the rest.
+STOP_WITHIN = 9.0
+
+#: Seconds for the commit when partitions are given back.
 _COMMIT_GRACE = 1.5
-_LEAVE_GRACE = 1.5
 
 #: Seconds until what the broker did not answer is tried again.
 _RETRY_INTERVAL = 1.0
@@ -47,8 +47,8 @@ log = structlog.get_logger("loopwarden.enforcement")
 class EnforcementWorker:
     """Reads decisions as a member of `group` and hands those that `chosen` lets through to the receiver.
 
-    Brokers, topics, session and heartbeat are those of the settings. `run` may be called once. `grace` is the time
-    in seconds that attempts under way have when it is stopped.
+    Brokers, topics, session and heartbeat are those of the settings. `run` may be called once. `stop_within` are the
+    seconds that it takes at most once it is told to stop.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class EnforcementWorker:
         chosen: DecisionFilter | None = None,
         limits: EnforcementLimits | None = None,
     ) -> None:
-        self.grace = STOP_GRACE
+        self.stop_within = STOP_WITHIN
         self._receiver = WatchedReceiver(receiver)
         self._settings = settings
         self._topic = settings.topics.decisions
@@ -78,7 +78,7 @@ class EnforcementWorker:
         self._consumer: AIOKafkaConsumer
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Work until `stop` is set; then wait up to `grace` seconds for attempts under way, commit and leave the group.
+        """Work until `stop` is set; then wait for attempts under way, commit and leave the group, within `stop_within`.
 
         Raises `aiokafka.errors.KafkaError` when the broker cannot be reached at the start or refuses for good later.
         """
@@ -225,10 +225,13 @@ class EnforcementWorker:
             self._failed.set_exception(error)
 
     async def _end(self) -> None:
-        await self.give_back(grace=self.grace)
+        loop = asyncio.get_running_loop()
+        end = loop.time() + self.stop_within
+        await self.give_back(grace=self.stop_within / 2)
         await self._receiver.close()
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_LEAVE_GRACE):
+            # A member that is joining again just now can only leave when it has joined.
+            async with asyncio.timeout_at(max(end, loop.time() + _COMMIT_GRACE)):
                 await asyncio.gather(self._consumer.stop(), self._deliveries.stop(), return_exceptions=True)
         if self._failed.done():
             self._failed.exception()  # it was told, or it is not the first failure

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -279,10 +279,3 @@ async def scene(broker_traits: Traits, unique_name: Callable[[str], str], tmp_pa
     await made.create()
     yield made
     made.kill_processes()
-
-
-@pytest.fixture
-def secret_environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The signing secret where the command line looks for it."""
-    monkeypatch.setenv("LOOPWARDEN_WEBHOOK_SECRET", SECRET)
-    yield SECRET

@@ -16,7 +16,7 @@ from streams.enforcement.envelope import DecisionEnvelope
 from streams.enforcement.receiver import NoAnswerError, RefusedError
 from streams.enforcement.signing import WebhookSigner
 from streams.enforcement.webhook import WebhookReceiver, WebhookUrlError, without_secrets
-from tests.streams.enforcement.conftest import SECRET, Hook, status
+from tests.streams.enforcement.conftest import SECRET, Hook, status, until
 
 Make = Callable[..., Decision]
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -87,8 +87,7 @@ async def test_the_signature_is_of_the_time_of_each_attempt(hook: Hook, envelope
     async with receiver(hook.url) as made:
         await made.hand_over(envelope)
         second = int(hook.headers[0]["webhook-timestamp"])
-        while int(time.time()) == second:
-            await asyncio.sleep(0.05)
+        await until(lambda: int(time.time()) > second)
         await made.hand_over(envelope)
     first, again = hook.headers
     assert first["webhook-id"] == again["webhook-id"]

@@ -230,7 +230,7 @@ async def test_an_attempt_under_way_is_waited_for_when_the_worker_stops(scene: S
         await scene.publish(first := decision_factory(), second := decision_factory())
         async with scene.worker(webhook(hook)) as worker:
             await until(lambda: hook.under_way == 1)
-            worker.grace = 60
+            worker.stop_within = 60
             asyncio.get_running_loop().call_later(0.5, answer.set)
     assert hook.ids() == [first.decision_id]
     assert [one.decision_id for one in await scene.deliveries()] == [first.decision_id]
@@ -260,9 +260,11 @@ async def test_partitions_that_move_between_workers_lose_and_repeat_nothing(
             await scene.publish(*made[third : 2 * third])
             await until(lambda: first._work and second._work, what="both workers having partitions")
             await until(lambda: len(hook.answered) >= 2 * third, what="two thirds handed over")
-            first_done = asyncio.create_task(scene.publish(*made[2 * third :]))
+            publishing = asyncio.create_task(scene.publish(*made[2 * third :]))
             await until(lambda: len(hook.answered) > 2 * third + 5)
-    await first_done
+        # Tansu 0.6 never forms a group again whose leader leaves while the group is forming.
+        await until(lambda: len(first._work) == PARTITIONS, what="the first worker having all partitions again")
+    await publishing
     async with scene.worker(webhook(hook)):
         await until(lambda: len(hook.answered) == len(made), what="all handed over")
         await until(lambda: hook.under_way == 0)
