@@ -5,7 +5,7 @@ alternation of two signatures is, and how many trailing calls named the same mis
 order makes it count again.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 
@@ -28,6 +28,16 @@ class Outcome(NamedTuple):
     offset: int
     time: int
     unknown_tool: str | None = None
+
+
+class RecordedCall(NamedTuple):
+    """A call as it was recorded, with what became of it."""
+
+    key: SignatureKey
+    poll: bool
+    sequence: int | None
+    call_id: str | None
+    outcome: Outcome | None
 
 
 class Signature:
@@ -135,6 +145,46 @@ class History:
         self._alternation = 0
         self._ordinal = 0
 
+    @classmethod
+    def restored(cls, recorded: Iterable[RecordedCall]) -> "History":
+        """Return the history of these calls, oldest first; what is kept up to date otherwise is counted once at the end."""
+        history = cls()
+        signatures, calls = history.signatures, history.calls
+        names_missing_tools = False
+        for ordinal, (key, poll, sequence, call_id, outcome) in enumerate(recorded):
+            signature = signatures.get(key)
+            if signature is None:
+                signature = signatures[key] = Signature(key, poll=poll)
+            call = Call(signature, ordinal=ordinal, sequence=sequence, call_id=call_id)
+            signature.calls.append(call)
+            calls.append(call)
+            if outcome is None:
+                signature.pending.append(call)
+            else:
+                call.outcome = outcome
+                signature.outcomes += 1
+                signature.newest_with_outcome = call
+                names_missing_tools = names_missing_tools or outcome.unknown_tool is not None
+        for signature in signatures.values():
+            if signature.outcomes > 1:
+                signature._recount()
+            else:
+                signature.streak = signature.outcomes
+        history._ordinal = len(calls)
+        history._alternation = history._count_alternation()
+        if names_missing_tools:
+            history._count_missing_from(0)
+        return history
+
+    def _count_alternation(self) -> int:
+        calls = self.calls
+        if len(calls) < 2 or calls[-1].signature is calls[-2].signature:
+            return min(len(calls), 1)
+        length = 2
+        while length < len(calls) and calls[-length - 1].signature is calls[-length + 1].signature:
+            length += 1
+        return length
+
     def __len__(self) -> int:
         return len(self.calls)
 
@@ -208,10 +258,14 @@ class History:
         position = len(self.calls) - 1
         while self.calls[position] is not call:
             position -= 1
+        self._count_missing_from(position)
+
+    def _count_missing_from(self, position: int) -> None:
         before = self.calls[position - 1] if position else None
         for current in self.calls[position:]:
             if current.outcome is None or current.outcome.unknown_tool is None:
-                break
+                before = current
+                continue
             same = (
                 before is not None
                 and before.outcome is not None

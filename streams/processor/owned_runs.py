@@ -7,7 +7,7 @@ from streams.detection.run_state import RunState
 from streams.processor.partition_policy import POLICY_KEY, PartitionPolicy, decode, encode
 from streams.transport import BatchTable
 
-#: Decoded runs kept per worker between commits; a decoded run takes about 10 KB at a full history.
+#: Decoded runs kept per worker between commits, at least those used last; one takes about 10 KB at a full history.
 MAX_DECODED_RUNS = 20_000
 
 #: Says whether input offsets (tool calls, compactions) of a partition are committed.
@@ -24,6 +24,8 @@ class OwnedRuns:
     def __init__(self, table: BatchTable) -> None:
         self._table = table
         self._states: dict[int, dict[str, RunState]] = {}
+        #: decoded runs that were not used since the last time that room was made
+        self._older: dict[int, dict[str, RunState]] = {}
         self._touched: dict[int, set[str]] = {}
         self._ended: dict[int, dict[str, tuple[int, int]]] = {}
 
@@ -37,9 +39,16 @@ class OwnedRuns:
         states = self._states.setdefault(partition, {})
         state = states.get(run_id)
         if state is None:
-            stored = self._table.get_raw(partition, run_id.encode())
-            state = states[run_id] = RunState(run_id) if stored is None else state_codec.decode(run_id, stored)
+            older = self._older.get(partition)
+            state = older.pop(run_id, None) if older else None
+            if state is None:
+                state = self._read(partition, run_id)
+            states[run_id] = state
         return state
+
+    def _read(self, partition: int, run_id: str) -> RunState:
+        stored = self._table.get_raw(partition, run_id.encode())
+        return RunState(run_id) if stored is None else state_codec.decode(run_id, stored)
 
     def touch(self, partition: int, run_id: str) -> None:
         """Have the state of a run written with the next commit."""
@@ -92,15 +101,20 @@ class OwnedRuns:
             for run_id in gone:
                 del ended[run_id]
                 states.pop(run_id, None)
+                if partition in self._older:
+                    self._older[partition].pop(run_id, None)
             touched.clear()
         self._make_room()
 
     def _make_room(self) -> None:
-        if sum(len(states) for states in self._states.values()) > MAX_DECODED_RUNS:
-            self._states.clear()
+        # Called when everything is written, so any decoded run may be dropped.
+        if sum(len(states) for states in self._states.values()) > MAX_DECODED_RUNS // 2:
+            self._older = self._states
+            self._states = {}
 
     def forget(self) -> None:
         """Forget everything that is not in the table."""
         self._states.clear()
+        self._older.clear()
         self._touched.clear()
         self._ended.clear()

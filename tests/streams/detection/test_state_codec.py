@@ -3,9 +3,11 @@
 import hashlib
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from streams.detection import state_codec
-from streams.detection.history import Outcome, SignatureKey
+from streams.detection.history import History, Outcome, SignatureKey
 from streams.detection.run_state import RunState
 
 
@@ -32,6 +34,68 @@ def test_a_full_history_of_different_calls_stays_under_two_kibibytes() -> None:
 def test_encoding_a_decoded_state_gives_the_same_bytes() -> None:
     stored = state_codec.encode(healthy_state())
     assert state_codec.encode(state_codec.decode("run-1", stored)) == stored
+
+
+#: Written by the first version of the codec: calls with sequences 100 to 130, one without id, one without outcome.
+VERSION_1 = bytes.fromhex(
+    "019f920bff92cc83ffcd07d0a0a173c007c0ffc0c28090c09e92a465786563a472656164c440000000000000000000000000000000000101010101010101"
+    "0101010101010101020202020202020202020202020202020303030303030303030303030303030394000100019101909464"
+    "0a0a0aa094c4070271a965ff5000c4070171a965ff6d80c0c403ffc3bcc40809090909090909099401010001930101019304030193cd03e8cd03e7cd03e5"
+    "93c0c0a3666f6f"
+)
+
+
+def test_a_state_of_the_first_version_is_read() -> None:
+    history = state_codec.decode("r", VERSION_1).history
+    assert [(call.call_id, call.sequence, call.signature.key.tool) for call in history.calls] == [
+        ("call_1", 100, "exec"),
+        ("call_22", 110, "read"),
+        (None, 120, "exec"),
+        ("ü", 130, "read"),
+    ]
+    assert [call.outcome.sequence if call.outcome else None for call in history.calls] == [101, 111, None, 131]
+    assert history.calls[-1].outcome == Outcome(bytes([9]) * 8, 131, 10, 1003, "foo")
+
+
+def test_a_record_of_a_later_version_is_not_held_back_in_a_recovery_so_that_reading_it_says_what_to_do() -> None:
+    later = bytes([state_codec.CODEC_VERSION + 1]) + b"?"
+    assert state_codec.is_newer(VERSION_1, later)
+    assert state_codec.is_newer(later, VERSION_1)
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("ab"), st.integers(0, 2), st.integers(0, 2), st.booleans(), st.sampled_from([None, "x", "y"])),
+        max_size=40,
+    )
+)
+def test_a_history_that_was_stored_answers_as_the_one_that_was_not(steps: list[tuple[str, int, int, bool, str | None]]) -> None:
+    state = RunState("r")
+    for number, (tool, args, outcome, settled, missing) in enumerate(steps):
+        call = state.history.append(
+            SignatureKey(tool, bytes([args]) * 16), poll=False, sequence=10 * number, call_id=f"c{number}"
+        )
+        if settled:
+            state.history.settle(call, Outcome(bytes([outcome]) * 8, 10 * number + 5, number, number, missing))
+        state.history.trim(12)
+    back = state_codec.decode("r", state_codec.encode(state)).history
+    for history in (state.history, back):
+        history.append(SignatureKey("a", bytes(16)), poll=False, sequence=1000, call_id=None)
+        history.trim(12)
+    assert described(back) == described(state.history)
+
+
+def described(history: History) -> object:
+    alternation = history.alternation()
+    return (
+        [(call.signature.key, call.call_id, call.sequence, call.outcome) for call in history.calls],
+        {
+            key: (s.count, s.outcomes, s.streak, s.poll, [call.call_id for call in s.pending])
+            for key, s in history.signatures.items()
+        },
+        alternation and (alternation.last.key, alternation.other.key, alternation.length),
+        history.missing_tool(),
+    )
 
 
 @pytest.mark.parametrize("stored", [b"", b"\x63rest", b"\x01\xc1"])
