@@ -134,8 +134,6 @@ class Judge:
             facts = item_facts(item, sequence=sequence, offset=self._offset, time=run.time)
         except (TypeError, ValueError) as error:
             raise NotJudgedError(f"content that cannot be hashed: {error}") from None
-        if facts is None:
-            return
         run.sequence = max(run.sequence, sequence)
         applied = apply(run.state, facts, self._policy)
         if applied.effect == "duplicate":
