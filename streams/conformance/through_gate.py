@@ -68,14 +68,13 @@ class _Played:
         return run_of(step, prefix=f"{self.name}-")
 
     def advance(self, gate: VerdictGate) -> Iterator[Difference]:
-        """Play one call and what follows it, up to the next call or change of policy; yield what is not as expected."""
-        asked = False
+        """Play up to the next call or change of policy, a call that comes first included; yield what is not as expected."""
+        first = self.position
         while not self.over and not self.at_policy:
             step, expected, number = self.vector.steps[self.position], self.vector.expect[self.position], self.position + 1
             if step["kind"] == "call":
-                if asked:
-                    return
-                asked = True
+                if self.position > first:
+                    return  # all decisions of what was just reported have to be known first
                 verdict = gate.check(self.run_of(step), step["tool"], step["params"])
                 if (what := answer_difference(verdict, expected)) is not None:
                     yield Difference(self.label, number, what)
