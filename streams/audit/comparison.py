@@ -34,7 +34,7 @@ class Comparison:
         place_of: Callable[[int], str],
     ) -> None:
         self.tally = Tally()
-        self.awaited: list[Recomputed] = []
+        self.awaited: dict[str, Recomputed] = {}
         self._published = published
         self._settled = settled
         self._known_from = known_from
@@ -92,8 +92,9 @@ class Comparison:
             self.tally.set_aside(doubt, str(_as_of(decision)))
         elif recomputed.standing == "soon" or not self._is_settled(recomputed.cause):
             if len(self.awaited) < MAX_AWAITED:
-                self.awaited.append(recomputed)
-            self.tally.not_yet += 1
+                self.awaited[decision.decision_id] = recomputed
+            else:
+                self.tally.not_yet += 1
         else:
             yield self._counted("missing", decision)
 
@@ -105,14 +106,24 @@ class Comparison:
     def _is_settled(self, cause: Cause | None) -> bool:
         return cause is None or cause.offset < self._settled[cause.compaction]
 
-    def came_late(self, recomputed: Recomputed, payload: dict[str, Any], offset: int) -> Iterator[Finding]:
-        """Compare an awaited decision that was published in the meantime."""
-        self.tally.not_yet -= 1
+    def came_late(self, payload: dict[str, Any], offset: int) -> Iterator[Finding]:
+        """Compare a decision that was published in the meantime, if it is one that is awaited."""
+        recomputed = self.awaited.pop(str(payload.get("decision_id")), None)
+        if recomputed is None:
+            return
         ours = payload_of(recomputed.decision)
         if payload == ours:
             self.tally.equal += 1
         else:
             yield self._counted("different", recomputed.decision, record=offset, fields=differences(payload, ours))
+
+    def give_up(self) -> Iterator[Finding]:
+        """Yield what is still awaited as not yet published."""
+        for recomputed in self.awaited.values():
+            again = recomputed.standing == "soon"
+            reason = "the run is still to be judged again under the last policy" if again else None
+            yield self._counted("not_yet", recomputed.decision, reason=reason)
+        self.awaited.clear()
 
     def finish(self) -> Iterator[Finding]:
         """Yield what was published and follows from no input, and what was kept open until the end."""
@@ -172,7 +183,9 @@ class Comparison:
                 pairs |= {aborts.pop(one.run), one.offset}
         return pairs
 
-    def _counted(self, kind: Kind, decision: Decision, *, record: int | None = None, fields: Any = ()) -> Finding:
+    def _counted(
+        self, kind: Kind, decision: Decision, *, record: int | None = None, reason: str | None = None, fields: Any = ()
+    ) -> Finding:
         finding = Finding(
             kind=kind,
             decision_id=decision.decision_id,
@@ -180,6 +193,7 @@ class Comparison:
             record=None if record is None else self._place_of(record),
             as_of=_as_of(decision),
             decision=say(decision.model_dump(mode="json")),
+            reason=reason,
             fields=fields,
         )
         self.tally.count(finding)

@@ -6,7 +6,8 @@ from typing import Any, Literal
 
 from streams.audit.payloads import FieldDifference
 
-Kind = Literal["missing", "extra", "different", "unreadable"]
+#: All but `not_yet` are differences.
+Kind = Literal["missing", "extra", "different", "unreadable", "not_yet"]
 
 #: Reasons for which a decision cannot be reproduced, as people read them.
 REASONS = {
@@ -20,7 +21,7 @@ REASONS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """A difference between the decisions topic and what follows from the inputs.
+    """A difference between the decisions topic and what follows from the inputs, or what a worker still has to publish.
 
     `record` is the published record, `as_of` the tool call that the decision is dated by, both as `topic[partition]@offset`;
     `decision` says in a few words what is decided.
@@ -78,7 +79,7 @@ class Tally:
         return self.missing + self.extra + self.different + self.unreadable
 
     def count(self, finding: Finding) -> None:
-        """Count a difference."""
+        """Count a finding."""
         setattr(self, finding.kind, getattr(self, finding.kind) + 1)
 
     def set_aside(self, reason: str, example: str, number: int = 1) -> None:

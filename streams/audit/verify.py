@@ -219,19 +219,18 @@ class _Verification:
 
     def _wait_for(self, comparison: Comparison) -> None:
         """Look for decisions that were published after the end of the range was fixed."""
-        awaited = {one.decision.decision_id: one for one in comparison.awaited}
         at = self.task.range.decisions[1]
-        while awaited:
+        while comparison.awaited:
             _, end = self.reader.bounds(self.topics.decisions, self.number)
             for record in self.reader.records(self.topics.decisions, self.number, at, end):
-                payload = _payload(record)
-                recomputed = None if payload is None else awaited.pop(str(payload.get("decision_id")), None)
-                if payload is not None and recomputed is not None:
-                    self._keep(comparison.came_late(recomputed, payload, record.offset))
+                if (payload := _payload(record)) is not None:
+                    self._keep(comparison.came_late(payload, record.offset))
             at = end
-            if not awaited or time.time() > self.task.wait_until:
-                return
-            time.sleep(_LOOK_INTERVAL)
+            if time.time() > self.task.wait_until:
+                break
+            if comparison.awaited:
+                time.sleep(_LOOK_INTERVAL)
+        self._keep(comparison.give_up())
 
 
 class _DecisionSlices:
