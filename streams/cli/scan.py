@@ -1,6 +1,7 @@
 """`loopwarden scan`: judges the runs of logs that are there already, without Kafka."""
 
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,6 +21,14 @@ from streams.reports.scan_terminal import ScanTerminal
 from streams.transcripts.scanning import Scan
 from streams.transcripts.sources import Source, expand
 
+
+class Level(StrEnum):
+    """From which level on a loop counts for the exit code."""
+
+    WARNING = "warning"
+    CRITICAL = "critical"
+
+
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
@@ -29,6 +38,9 @@ def scan(
     policy: Annotated[Path | None, typer.Option("--policy", help="policy file, JSON5; default: all detectors")] = None,
     format_name: FormatName = None,
     turns: Turns = False,
+    level: Annotated[
+        Level, typer.Option(help="which loops make the exit code 1: all, or those that would be stopped")
+    ] = Level.WARNING,
     html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="write a report for a browser too")] = None,
     json: Json = False,
 ) -> None:
@@ -44,7 +56,7 @@ def scan(
     summary = ScanSummary()
     drawn = ScanHtml() if html is not None else None
     if html is not None:
-        html.open("a").close()  # a place that cannot be written is told before the work
+        _check_place(html)
     terminal = ScanTerminal(Console(highlight=False, markup=False))
     work = Scan(document, turns=turns, timelines=drawn is not None, format_name=format_name)
     with LateProgress(sum(source.size for source in sources if isinstance(source, Source)), "scanning") as progress:
@@ -69,7 +81,7 @@ def scan(
         typer.echo(f"Report: {html}", err=True)
     if summary.problems:
         raise typer.Exit(WRONG_USE)
-    if summary.loops:
+    if summary.loops - (summary.warnings if level is Level.CRITICAL else 0):
         raise typer.Exit(FINDINGS)
 
 
@@ -77,6 +89,14 @@ def _policy(file: Path | None) -> PolicyDocument:
     mapping: dict[str, Any] = {} if file is None else read_policy(file).to_mapping()
     mapping.setdefault("tools", {}).setdefault("loopDetection", {}).setdefault("enabled", True)
     return PolicyDocument.from_mapping(mapping)
+
+
+def _check_place(file: Path) -> None:
+    """Raise `OSError` for a file that cannot be written: before the work, not after it."""
+    existed = file.exists()
+    file.open("ab").close()
+    if not existed:
+        file.unlink()
 
 
 def _tell(problem: str) -> None:

@@ -6,7 +6,7 @@ from streams.reports.markup import Markup, element, joined
 from streams.reports.report_style import style_sheet
 from streams.reports.scan_report import LoopReport, RunReport, ScanSummary
 from streams.reports.timeline_html import legend, timeline
-from streams.reports.wording import consequence, counted, detectors, moment, money, spending
+from streams.reports.wording import consequence, counted, detectors, files_of, moment, money, span, spending
 
 #: Marks drawn in one report, some 50 MB of HTML; runs beyond it are listed without their timeline.
 _MAX_MARKS = 300_000
@@ -88,10 +88,9 @@ def _head(summary: ScanSummary) -> Markup:
         if summary.after.cost is not None:
             totals.append(("spent after them", money(summary.after.cost)))
     cards = element("ul", *(element("li", element("b", value), name) for name, value in totals), class_="totals")
-    files = ", ".join(f"{counted(count, 'file')} {name}" for name, count in sorted(summary.files.items()))
     return joined(
         element("h1", "Loops in agent runs"),
-        element("p", f"Read: {files or 'nothing'}. Policy {summary.policy_version}.", class_="soft"),
+        element("p", f"Read: {files_of(summary.files) or 'nothing'}. Policy {summary.policy_version}.", class_="soft"),
         cards,
         element("details", element("summary", "How to read the timelines"), legend(), open=summary.runs <= 20),
     )
@@ -109,7 +108,7 @@ def _section(run: RunReport, *, drawn: bool) -> Markup:
         "section",
         element("header", element("span", run.verdict, class_=f"badge {run.verdict}"), element("h3", run.run_id)),
         element("p", "; ".join([*facts, *whose]), class_="soft"),
-        element("p", element("code", run.first), " to ", element("code", run.last), class_="soft"),
+        element("p", element("code", span(run.first, run.last)), class_="soft"),
         *(_loop(loop) for loop in run.loops),
         timeline(run.timeline) if drawn and run.timeline else element("p", "No timeline: the report is full.", class_="soft"),
         class_="run",
@@ -126,9 +125,7 @@ def _loop(loop: LoopReport) -> Markup:
         element(
             "p",
             f"{detectors(loop)}; {counted(loop.calls, 'call')} of {', '.join(loop.tools) or 'any tool'} from ",
-            element("code", loop.first),
-            " to ",
-            element("code", loop.last),
+            element("code", span(loop.first, loop.last)),
             f"; first verdict at {loop.verdict_at}{critical}; after it {spending(loop.after)}.",
             class_="soft",
         ),
@@ -137,9 +134,7 @@ def _loop(loop: LoopReport) -> Markup:
 
 
 def _row(run: RunReport) -> Markup:
-    return element(
-        "tr", element("td", run.run_id), element("td", f"{run.first} to {run.last}"), element("td", spending(run.spent))
-    )
+    return element("tr", element("td", run.run_id), element("td", span(run.first, run.last)), element("td", spending(run.spent)))
 
 
 def _tail(summary: ScanSummary) -> Markup:

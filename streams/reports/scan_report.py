@@ -81,6 +81,9 @@ class RunReport:
     timeline: tuple[Mark, ...] = ()
 
 
+_MAX_REASONS = 100
+
+
 @dataclass(slots=True, kw_only=True)
 class LinesNotUnderstood:
     """Lines of which nothing could be made: how many for each reason, and the first places of each."""
@@ -89,7 +92,9 @@ class LinesNotUnderstood:
     examples: dict[str, list[str]] = field(default_factory=dict)
 
     def add(self, place: str, reason: str, *, keep: int = 5) -> None:
-        """Count a line."""
+        """Count a line; reasons beyond the first hundred are counted together."""
+        if reason not in self.counts and len(self.counts) >= _MAX_REASONS:
+            reason = "other reasons"
         self.counts[reason] = self.counts.get(reason, 0) + 1
         shown = self.examples.setdefault(reason, [])
         if len(shown) < keep:
@@ -112,6 +117,8 @@ class ScanSummary:
     warned: int = 0
     stopped: int = 0
     loops: int = 0
+    #: loops that would only have been warned about
+    warnings: int = 0
     spent: Spending = field(default_factory=Spending)
     after: Spending = field(default_factory=Spending)
     copies: int = 0
@@ -126,5 +133,6 @@ class ScanSummary:
         self.warned += run.verdict == "warned"
         self.stopped += run.verdict == "stopped"
         self.loops += len(run.loops)
+        self.warnings += sum(1 for loop in run.loops if loop.level == "warning")
         self.spent.add(run.spent)
         self.after.add(run.after)

@@ -1,12 +1,11 @@
 """The report of a scan for people at a terminal."""
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from streams.cli.terminal import printable
 from streams.reports.scan_report import LoopReport, RunReport, ScanSummary
-from streams.reports.wording import consequence, counted, detectors, spending
+from streams.reports.wording import consequence, counted, detectors, files_of, loops_found, span, spending
 
 _STYLES = {"healthy": "green", "warned": "yellow", "stopped": "bold red"}
 _ACTION_STYLES = {"warn": "yellow", "block": "bold red", "abort": "bold red"}
@@ -43,8 +42,7 @@ class ScanTerminal:
         if summary.runs:
             self._console.print()
         self._not_understood(summary)
-        files = ", ".join(f"{counted(count, 'file')} {name}" for name, count in sorted(summary.files.items()))
-        if files:
+        if files := files_of(summary.files):
             left_out = f"; {counted(summary.left_out, 'other file')} left out" if summary.left_out else ""
             self._print(Text(f"Read: {files}{left_out}.", style="dim"))
         if summary.copies:
@@ -65,7 +63,7 @@ class ScanTerminal:
             )
         )
         self._print(Text(f"    {printable(loop.message)}"))
-        self._print(Text(f"    from {printable(loop.first)} to {printable(loop.last)}"))
+        self._print(Text(f"    from {printable(span(loop.first, loop.last))}"))
         place = f"    first verdict at {printable(loop.verdict_at)}"
         if loop.critical_at is not None and loop.critical_at != loop.verdict_at:
             place += f", critical at {printable(loop.critical_at)}"
@@ -75,13 +73,11 @@ class ScanTerminal:
         lines = summary.not_understood
         if not lines.total:
             return
-        table = Table("not understood", "lines", "at", box=None, pad_edge=False, padding=(0, 2, 0, 0), title_justify="left")
-        table.columns[1].justify = "right"
-        table.columns[2].overflow = "fold"
+        self._print(Text(f"Not understood: {counted(lines.total, 'line')}", style="yellow"))
         for reason, count in sorted(lines.counts.items(), key=lambda entry: -entry[1]):
             places = ", ".join(printable(place) for place in lines.examples[reason])
-            table.add_row(printable(reason), f"{count:,}", places + (", ..." if count > len(lines.examples[reason]) else ""))
-        self._console.print(table)
+            more = ", ..." if count > len(lines.examples[reason]) else ""
+            self._print(Text(f"  {count:>6,}  {printable(reason)}: {places}{more}"))
         self._console.print()
 
     def _print(self, text: Text) -> None:
@@ -94,5 +90,5 @@ def _totals(summary: ScanSummary) -> str:
         parts.append(f"{summary.warned:,} warned about")
     if summary.stopped:
         parts.append(f"{summary.stopped:,} would have been stopped")
-    found = counted(summary.loops, "loop") if summary.loops else "no loops"
-    return f"{counted(summary.runs, 'run')}, {spending(summary.spent)}: {found} found; {', '.join(parts)}."
+    whole = f"{counted(summary.runs, 'run')}, {spending(summary.spent)}"
+    return f"{whole}: {loops_found(summary)}; {', '.join(parts)}."

@@ -58,9 +58,11 @@ class VerdictMark:
 
 @dataclass(frozen=True, slots=True)
 class GapMark:
-    """Calls that are not shown, because there are too many."""
+    """Calls that are not shown because there are too many; `once`: each of them was made only once."""
 
     calls: int
+    errors: int = 0
+    once: bool = False
 
 
 Mark = CallMark | CompactionMark | PromptMark | VerdictMark | GapMark

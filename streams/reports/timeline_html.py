@@ -7,14 +7,19 @@ call before it with its letter, an error, or nothing known.
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 
 from streams.reports.markup import Markup, element, joined
 from streams.reports.report_style import SIGNATURE_COLOURS
 from streams.reports.timeline import CallMark, CompactionMark, GapMark, Mark, PromptMark, VerdictMark
-from streams.reports.wording import counted, moment
+from streams.reports.wording import counted, moment, span
 
 _PROMPT = "\u203a"
 _LETTERS = "ABCDEFGHJKLMNPRSTUVWXYZ"
+
+#: Timelines with more marks are shortened: stretches of calls that come only once are shown up to this many.
+_LONG = 500
+_STRETCH = 20
 
 _VERDICT_SIGNS = {"warn": ("!", "warn"), "block": ("■", "stop"), "abort": ("✕", "stop")}
 
@@ -38,7 +43,7 @@ def timeline(marks: Sequence[Mark]) -> Markup:
     signatures = _signatures(marks)
     calls = sum(1 for mark in marks if isinstance(mark, CallMark))
     label = f"Timeline of {counted(calls, 'call')}; the table below has the calls that come again"
-    strip = element("div", *_cells(marks, signatures), class_="strip", role="img", aria_label=label)
+    strip = element("div", *_cells(_shortened(marks, signatures), signatures), class_="strip", role="img", aria_label=label)
     return joined(strip, _table([found for found in signatures.values() if found.letter]))
 
 
@@ -98,7 +103,28 @@ def _cells(marks: Sequence[Mark], signatures: dict[str, _Signature]) -> Iterable
                     title = f"{mark.action}{shadow}: {mark.detector} {mark.count}. {mark.message} {mark.place}"
                     yield element("b", sign, class_=style, title=title)
             case GapMark():
-                yield element("b", f"… {counted(mark.calls, 'call')} not shown …", class_="gap")
+                yield element("b", _gap_title(mark), class_="gap")
+
+
+def _shortened(marks: Sequence[Mark], signatures: dict[str, _Signature]) -> list[Mark]:
+    """Return the marks of a long run without the middle of each stretch of calls that come once only."""
+    if len(marks) <= _LONG:
+        return list(marks)
+    kept: list[Mark] = []
+    for single, stretch in groupby(marks, key=lambda mark: isinstance(mark, CallMark) and not signatures[mark.signature].letter):
+        part = list(stretch)
+        if single and len(part) > _STRETCH:
+            middle = part[_STRETCH // 2 : -_STRETCH // 2]
+            errors = sum(1 for mark in middle if isinstance(mark, CallMark) and mark.outcome == "error")
+            kept += [*part[: _STRETCH // 2], GapMark(len(middle), errors, once=True), *part[-_STRETCH // 2 :]]
+        else:
+            kept += part
+    return kept
+
+
+def _gap_title(mark: GapMark) -> str:
+    errors = f", {counted(mark.errors, 'error')}" if mark.errors else ""
+    return f"… {counted(mark.calls, 'call')} {'made once' if mark.once else 'not shown'}{errors} …"
 
 
 def _is_late(marks: Sequence[Mark], index: int) -> bool:
@@ -146,7 +172,7 @@ def _table(signatures: list[_Signature]) -> Markup:
             element("td", f"{found.calls:,}", class_="number"),
             element("td", f"{len(found.outcomes):,}", class_="number"),
             element("td", f"{found.errors:,}", class_="number"),
-            element("td", found.first if found.first == found.last else joined(found.first, " to ", found.last)),
+            element("td", span(found.first, found.last)),
         )
         for found in sorted(signatures, key=lambda found: -found.calls)
     ]

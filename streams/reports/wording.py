@@ -1,7 +1,7 @@
 """Numbers, times and names as all reports write them."""
 
 from schemas.cloudevents import format_time
-from streams.reports.scan_report import LoopReport, Spending
+from streams.reports.scan_report import LoopReport, ScanSummary, Spending
 
 
 def counted(number: int, thing: str, things: str | None = None) -> str:
@@ -22,6 +22,27 @@ def spending(spent: Spending) -> str:
     if spent.cost is not None:
         parts.append(money(spent.cost))
     return ", ".join(parts)
+
+
+def files_of(files: dict[str, int]) -> str:
+    """Return how many files of each format there are: `3 codex files, 1 atif file`."""
+    return ", ".join(counted(count, f"{name} file") for name, count in sorted(files.items()))
+
+
+def span(first: str, last: str) -> str:
+    """Return from where to where: `a.jsonl:3 to 17` within a file, both places in full otherwise."""
+    file, mark, line = last.rpartition(":")
+    if first == last:
+        return first
+    return f"{first} to {line}" if mark and first.rpartition(":")[0] == file else f"{first} to {last}"
+
+
+def loops_found(summary: ScanSummary) -> str:
+    """Return how many loops were found, and how many of them would only have been warned about."""
+    if not summary.loops:
+        return "no loops found"
+    only = f" ({summary.warnings:,} of them only warned about)" if summary.warnings else ""
+    return f"{counted(summary.loops, 'loop')} found{only}"
 
 
 def moment(time: int | None) -> str:

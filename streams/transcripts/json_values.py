@@ -75,8 +75,8 @@ class JsonCursor:
         raw = self._take_value()
         try:
             return json_text.loads(raw)
-        except ValueError as error:
-            raise BrokenJsonError(line, str(error)) from None
+        except ValueError:
+            raise BrokenJsonError(line, "a value that cannot be read") from None
 
     def skip_value(self) -> int:
         """Pass over the next value without reading it and return how many bytes it had."""

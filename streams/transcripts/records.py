@@ -6,7 +6,7 @@ from typing import IO, Any, Literal, NamedTuple
 from schemas import json_text
 from streams.transcripts.json_values import BrokenJsonError, JsonCursor
 
-#: Enough to see what a file is; a first line longer than this is read as a document, which works for lines too.
+#: Read at once, to see what a file is and to copy it.
 HEAD_BYTES = 1024 * 1024
 
 #: A longer line is not read: it could only be held in memory as a whole.
@@ -49,20 +49,19 @@ class Record(NamedTuple):
 
 
 class BadRecord(NamedTuple):
-    """A line, or the rest of a document, that is no JSON."""
+    """A line, or the rest of a document, that is no JSON; the reason names no position, so that reasons can be counted."""
 
     line: int
     reason: str
 
 
 def shape_of(head: bytes) -> Shape | None:
-    """Tell from the first `HEAD_BYTES` of a file how to split it; None when it is no JSON."""
+    """Tell from the first MB of a file, its first line in any case, how to split it; None when it is no JSON."""
     lines = [line for line in head.split(b"\n", 200)[:200] if line.strip()]
     if not lines:
         return None
     first = lines[0].strip()
-    whole = len(head) < HEAD_BYTES or b"\n" in head.lstrip()
-    if whole and _is_container(first):
+    if _is_container(first):
         return "lines"
     if first[:1] in (b"{", b"["):
         broken_first_line = first not in (b"{", b"[") and len(lines) > 1 and _is_container(lines[1].strip())
@@ -95,9 +94,9 @@ def records_of_lines(file: IO[bytes], *, meter: Meter) -> Iterator[Record | BadR
             continue
         try:
             value = json_text.loads(line)
-        except ValueError as error:
+        except ValueError:
             if line.strip():
-                yield BadRecord(number, str(error) if ended else f"the last line is cut off ({error})")
+                yield BadRecord(number, "not JSON" if ended else "not JSON: the last line is cut off")
             continue
         if isinstance(value, list):
             for element in value:
@@ -121,7 +120,7 @@ def records_of_document(file: IO[bytes], *, meter: Meter) -> Iterator[Record | B
                     meter(cursor.offset - metered)
                     metered = cursor.offset
     except BrokenJsonError as error:
-        yield BadRecord(error.line, str(error))
+        yield BadRecord(error.line, f"not JSON from here on: {error}")
     meter(cursor.offset - metered)
 
 

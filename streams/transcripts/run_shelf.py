@@ -8,11 +8,11 @@ from typing import Generic, TypeVar
 
 Run = TypeVar("Run")
 
-#: Runs at hand: a run with a full history takes some 30 KB, so this is at most 150 MB.
-_AT_HAND = 5_000
+#: Runs at hand: a run with a full history takes some 30 KB, so these are some 60 MB.
+_AT_HAND = 2_000
 
 #: Runs put away at once.
-_BATCH = 500
+_BATCH = 200
 
 
 class RunShelf(Generic[Run]):

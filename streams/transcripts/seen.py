@@ -2,8 +2,8 @@
 
 from collections.abc import Hashable
 
-#: About 60 MB when full. Copies stand close to what they are copies of: in the next file, or in the next lines.
-_LIMIT = 500_000
+#: About 20 MB when full. Copies stand close to what they are copies of: in the next file, or in the next lines.
+_LIMIT = 200_000
 
 
 class SeenKeys:

@@ -17,6 +17,9 @@ from streams.transcripts.records import HEAD_BYTES, shape_of
 #: The name of standard input in places.
 STDIN = "stdin"
 
+#: How far the end of a long first line is looked for: pictures pasted into a prompt take some MB.
+_MAX_HEAD_BYTES = 64 * HEAD_BYTES
+
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _GZIP = b"\x1f\x8b"
 _ZSTANDARD = b"\x28\xb5\x2f\xfd"
@@ -97,11 +100,11 @@ def opened(source: Source) -> Iterator[tuple[IO[bytes], bytes]]:
         else:
             raw = stack.enter_context(source.path.open("rb"))
         start = raw.read(4)
-        if source.path is None:
-            file: IO[bytes] = stack.enter_context(io.BufferedReader(_Joined(start, raw)))
-        else:
+        file: IO[bytes] = raw
+        if seekable := raw.seekable():
             raw.seek(0)
-            file = raw
+        else:  # a pipe, also under a name: <(zcat log.gz)
+            file = stack.enter_context(io.BufferedReader(_Joined(start, raw)))
         if start.startswith(_GZIP):
             unpacked = stack.enter_context(gzip.open(file, "rb"))
             file = cast("IO[bytes]", unpacked)
@@ -110,13 +113,15 @@ def opened(source: Source) -> Iterator[tuple[IO[bytes], bytes]]:
         elif start.startswith(_UTF_16):
             raise SourceError(f"{source.name}: UTF-16 text; logs are read as UTF-8: iconv -f UTF-16 -t UTF-8 FILE")
         try:
-            yield from _positioned(file, seekable=source.path is not None, stack=stack)
+            yield from _positioned(file, seekable=seekable, stack=stack)
         except (gzip.BadGzipFile, zlib.error, EOFError) as error:
             raise SourceError(f"{source.name}: broken gzip file ({error})") from None
 
 
 def _positioned(file: IO[bytes], *, seekable: bool, stack: contextlib.ExitStack) -> Iterator[tuple[IO[bytes], bytes]]:
     head = _read_fully(file, HEAD_BYTES)
+    while b"\n" not in head.strip() and len(head) < _MAX_HEAD_BYTES and (more := file.read(HEAD_BYTES)):
+        head += more
     mark = len(_BYTE_ORDER_MARK) if head.startswith(_BYTE_ORDER_MARK) else 0
     if seekable:
         file.seek(mark)

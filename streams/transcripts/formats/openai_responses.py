@@ -113,7 +113,9 @@ class _Reader:
 
     def _item(self, item: dict[str, Any], run: RunRef, place: Place, time: int | None) -> Iterator[Item]:
         kind = item.get("type", "message" if "role" in item else None)
-        if kind == "message" and item.get("role") == "user":
+        if kind == "message" and ("tool_calls" in item or item.get("role") == "tool"):
+            yield NotUnderstood(place, "a message of the Chat Completions API among items (give --format openai-chat)")
+        elif kind == "message" and item.get("role") == "user":
             yield PromptGiven(run, place, time)
         elif kind in ("compaction", "compaction_summary", "context_compaction"):
             yield Compacted(run, place, time)

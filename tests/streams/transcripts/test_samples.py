@@ -52,5 +52,7 @@ def test_a_sample_is_read_as_described(format_name: str, name: str, expected: di
     assert not summary.problems
     if "tokens" in expected:
         assert summary.spent.tokens == expected["tokens"]
+    if "places" in expected:
+        assert runs[0].first.endswith(f":{expected['places']['first']}")
     if "cost" in expected:
         assert summary.spent.cost == pytest.approx(expected["cost"])
