@@ -67,6 +67,11 @@ class Settings(BaseSettings):
     heartbeat_interval: Seconds = Field(3.0, description="seconds between heartbeats")
     run_ttl: Seconds = Field(7 * 24 * 3600.0, description="seconds of event time without events until a run is forgotten")
     idempotent_producer: bool = Field(True, description="off for brokers without InitProducerId v0 (the embedded one)")
+    http_host: str = Field("127.0.0.1", min_length=1, description="address of a worker's /metrics, /livez and /readyz")
+    http_port: Annotated[int, Field(ge=0, le=65535)] | None = Field(
+        None, description="their port; 0 for none; without it 9464, or none where that is taken"
+    )
+    ready_max_lag: Seconds = Field(60.0, description="seconds that a worker may be behind its inputs and still be ready")
     log_format: Literal["auto", "console", "json"] = Field("auto", description="auto: console on a terminal, else JSON lines")
 
     @field_validator("sasl_username")

@@ -2,9 +2,16 @@
 
 import logging
 import sys
-from typing import Literal
+from collections.abc import MutableMapping
+from typing import Any, Literal
 
 import structlog
+
+#: Loggers that speak to operators: ours. Of libraries only warnings are shown.
+_OURS = ("loopwarden", "streams.processor", "streams.operations")
+
+#: Libraries' warnings about what is none: a timer of ours that took longer than its interval on a busy worker is just later.
+_CHATTER = ("mode.timers",)
 
 
 def configure_logs(log_format: Literal["auto", "console", "json"]) -> None:
@@ -23,9 +30,23 @@ def configure_logs(log_format: Literal["auto", "console", "json"]) -> None:
         cache_logger_on_first_use=True,
     )
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(structlog.stdlib.ProcessorFormatter(processor=renderer, foreign_pre_chain=shared))
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, _ordered, renderer],
+            # Of libraries the reader wants to know which one speaks.
+            foreign_pre_chain=[structlog.stdlib.add_logger_name, *shared],
+        )
+    )
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
-    for name in ("streams.processor", "loopwarden"):  # the services of the transport speak of themselves
+    for name in _OURS:  # the services of the transport speak of themselves
         logging.getLogger(name).setLevel(logging.INFO)
+    for name in _CHATTER:
+        logging.getLogger(name).setLevel(logging.ERROR)
+
+
+def _ordered(_: object, __: str, fields: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Put first what the eye looks for first."""
+    first = {name: fields.pop(name) for name in ("timestamp", "level", "event") if name in fields}
+    return {**first, **fields}

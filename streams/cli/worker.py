@@ -1,23 +1,33 @@
 """`loopwarden worker`: watches runs and publishes decisions."""
 
 import asyncio
-import io
+import contextlib
 import logging
-import os
-import sys
+from collections.abc import Iterator, Mapping
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
-import faust
+import structlog
 import typer
 
 from schemas.policy import PolicyDocument, read_policy
+from schemas.settings import Settings
 from streams.cli.logs import configure_logs
 from streams.cli.options import Bootstrap, TopicPrefix, settings_with
-from streams.processor import create_app
+from streams.operations.graceful_worker import GracefulWorker, Watch, leave
+from streams.operations.health import Health
+from streams.operations.heartbeat import Heartbeat
+from streams.operations.http_endpoint import HttpEndpoint, PortTakenError, Probe
+from streams.processor import VitalSigns, create_app
 from streams.processor.start_check import ready_topics
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+log = structlog.get_logger("loopwarden")
+
+#: Where a worker serves metrics and health when no port is set: the usual port of programs that export metrics themselves.
+DEFAULT_HTTP_PORT = 9464
 
 _NO_POLICY = (
     "no policy: only the post-compaction guard runs. To switch the detectors on, write "
@@ -44,20 +54,51 @@ def worker(
     if settings.policy_file is None:
         logging.getLogger("loopwarden").warning(_NO_POLICY)
     partitions = asyncio.run(ready_topics(settings))
-    faust_app = create_app(settings, document, partitions=partitions, on_failure=_give_up)
-    faust.Worker(
-        faust_app,
-        override_logging=False,  # ours is set up already
-        redirect_stdouts=False,
-        quiet=True,
-        stdout=io.StringIO(),  # Faust's spinner, which writes terminal codes into files too
-    ).execute_from_commandline()
+    signs = VitalSigns(max_lag=settings.ready_max_lag)
+    heartbeat = Heartbeat()
+    faust_app = create_app(settings, document, partitions=partitions, on_failure=_give_up, vital_signs=signs)
+    probes = {
+        "livez": heartbeat.health,
+        # The signs are taken by the event loop: of one that is stuck they are old.
+        "readyz": lambda: Health([*heartbeat.health().checks, *signs.readiness().checks]),
+    }
+    with _http_endpoint(settings, probes) as url:
+        log.info(
+            "worker starts",
+            version=version("loopwarden"),
+            group=settings.group,
+            bootstrap_servers=settings.bootstrap_servers,
+            topics=list(settings.topics.inputs),
+            partitions=partitions,
+            store=settings.store,
+            http=url,
+        )
+        GracefulWorker(faust_app, Watch(heartbeat, signs.look)).execute_from_commandline()
+
+
+@contextlib.contextmanager
+def _http_endpoint(settings: Settings, probes: Mapping[str, Probe]) -> Iterator[str | None]:
+    if settings.http_port == 0:
+        yield None
+        return
+    port = DEFAULT_HTTP_PORT if settings.http_port is None else settings.http_port
+    endpoint = HttpEndpoint(host=settings.http_host, port=port, probes=probes)
+    try:
+        endpoint.start()
+    except PortTakenError as error:
+        if settings.http_port is not None:
+            raise PortTakenError(f"{error}; give another LOOPWARDEN_HTTP_PORT, or 0 for none") from None
+        log.warning("metrics and health are not served", reason=str(error), remedy="set LOOPWARDEN_HTTP_PORT, 0 for none")
+        yield None
+        return
+    try:
+        yield endpoint.url
+    finally:
+        endpoint.stop()
 
 
 def _give_up(error: BaseException) -> None:
     # Faust may wait for ever for its consumer after a failed agent. All that counts is on the broker, in an order in which
     # nothing is lost: leave at once and let the supervisor start the worker again.
-    logging.getLogger("loopwarden").critical("worker ends with exit code 1: %s", error)
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(1)
+    log.critical("worker ends with exit code 1", reason=str(error))
+    leave(1)

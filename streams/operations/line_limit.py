@@ -34,10 +34,13 @@ class LineLimit(Generic[K]):
         self._left_out[kind] = self._left_out.get(kind, 0) + 1
         return False
 
-    def left_out(self) -> dict[K, int]:
-        """Return how many lines of each kind were left out, kinds whose interval is over, and begin to count anew."""
+    def left_out(self, *, at_once: bool = False) -> dict[K, int]:
+        """Return how many lines of each kind were left out, and begin to count anew.
+
+        Kinds whose interval is not over wait for its end, unless `at_once`.
+        """
         now = self._clock()
-        over = {kind for kind, (began, _) in self._windows.items() if now - began >= self._interval}
+        over = {kind for kind, (began, _) in self._windows.items() if at_once or now - began >= self._interval}
         for kind in over:
             del self._windows[kind]
         return {kind: self._left_out.pop(kind) for kind in list(self._left_out) if kind in over}

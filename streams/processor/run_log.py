@@ -48,7 +48,6 @@ class RunLog:
                 action=decision.action,
                 detector=decision.detector,
                 **_given(tool=decision.target.tool, paired_tool=decision.paired_tool),
-                level=decision.level,
                 count=decision.count,
                 late=decision.late,
                 mode=decision.mode,
@@ -82,15 +81,15 @@ class RunLog:
                 partition=partition,
             )
 
-    def tell_left_out(self) -> None:
-        """Say how many lines were left out, of kinds whose interval is over."""
-        for (action, detector), number in self._decisions.left_out().items():
+    def tell_left_out(self, *, at_once: bool = False) -> None:
+        """Say how many lines were left out, of kinds whose interval is over; of all kinds with `at_once`."""
+        for (action, detector), number in self._decisions.left_out(at_once=at_once).items():
             log.warning("decisions that are not in this log", action=action, detector=detector, number=number)
-        for number in self._guards.left_out().values():
+        for number in self._guards.left_out(at_once=at_once).values():
             log.info("armed guards that are not in this log", number=number)
-        for (topic, code), number in self._letters.left_out().items():
+        for (topic, code), number in self._letters.left_out(at_once=at_once).items():
             log.warning("more records dead-lettered", topic=topic, code=code, number=number)
-        for topic, number in self._misrouted.left_out().items():
+        for topic, number in self._misrouted.left_out(at_once=at_once).items():
             log.warning("more events in wrong partitions were sent on", topic=topic, number=number)
 
 

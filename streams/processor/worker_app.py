@@ -18,17 +18,25 @@ from streams.processor.intake import dead_letter
 from streams.processor.partition_policy import is_newer
 from streams.processor.policy_feed import PolicyFeed
 from streams.processor.run_processor import RunProcessor
+from streams.processor.vital_signs import VitalSigns
 from streams.transport import Batch, BatchTable, BatchTopic, batch_app_settings, send_batches
 
 log = structlog.get_logger()
 
 
 def create_app(
-    settings: Settings, policy: PolicyDocument, *, partitions: int, on_failure: Callable[[BaseException], None] | None = None
+    settings: Settings,
+    policy: PolicyDocument,
+    *,
+    partitions: int,
+    on_failure: Callable[[BaseException], None] | None = None,
+    vital_signs: VitalSigns | None = None,
 ) -> faust.App:
     """Build the app of one worker; `partitions` is the number that the input topics have.
 
     `policy` is the default policy while the policies topic has none.
+
+    `vital_signs` are taken of this worker.
 
     `on_failure` is told of an error that the worker cannot go on after (a topic that is gone, a state of a newer version); what
     was not committed is processed again by the next worker.
@@ -52,6 +60,8 @@ def create_app(
     topic = BatchTopic(app, topics=list(settings.topics.inputs))
     runs = cast(BatchTable, app.Table("runs", partitions=partitions, newer=is_newer))
     processor = RunProcessor(app=app, table=runs, settings=settings, partitions=partitions)
+    if vital_signs is not None:
+        vital_signs.watch(processor, runs)
     topic.before_release(processor.release)
     topic.after_takeover(processor.take_over)
 
@@ -72,8 +82,8 @@ def create_app(
 
     async def dead_letter_policy(record: Any, error: InvalidEventError) -> None:
         letter = dead_letter(record, error, group=settings.group)
-        metrics.DEAD_LETTERS.labels(record.topic, error.code).inc()
         await send_batches(app, settings.topics.dead_letters(record.topic), 0, [letter])
+        metrics.DEAD_LETTERS.labels(record.topic, error.code).inc()
 
     async def want(published: PublishedPolicies, certain: bool) -> None:
         processor.policies.want(published.combined(), certain=certain)
