@@ -38,7 +38,7 @@ class FaultError(AssertionError):
 class Scene:
     """Topics, a group, its workers, and what has been published to them.
 
-    `settings` are changes of the workers' settings, `topic_config` changes of the settings of all topics.
+    `settings` are changes of the workers' settings, `changelog_config` changes of the settings of the changelog.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Scene:
         *,
         policy: Mapping[str, Any] = POLICY,
         settings: Mapping[str, Any] | None = None,
-        topic_config: Mapping[str, str] | None = None,
+        changelog_config: Mapping[str, str] | None = None,
     ) -> None:
         self.broker = broker
         self.name = f"f{uuid.uuid4().hex[:10]}"
@@ -68,7 +68,7 @@ class Scene:
             idempotent_producer=broker.idempotent_producer,
             data_dir=self.folder / "data",
         ).model_copy(update=dict(settings or {}))
-        self.topic_config = dict(topic_config or {})
+        self._changelog_config = dict(changelog_config or {})
         self.workers: list[Worker] = []
         self.ends: dict[tuple[str, int], int] = {}
         self.published = 0
@@ -101,15 +101,17 @@ class Scene:
 
     # -- topics ----------------------------------------------------------------------------------------------------------------
 
-    async def create_topics(self, names: Iterable[str] | None = None, **configs: str) -> None:
-        """Create all topics, or the named ones."""
+    async def create_topics(self, names: Iterable[str] | None = None, config: Mapping[str, str] | None = None) -> None:
+        """Create all topics, or the named ones, with changes of their settings."""
         wanted = None if names is None else set(names)
         specs = self.settings.topics.specs(
             partitions=PARTITIONS, max_event_bytes=self.settings.max_event_bytes, group=self.settings.group
         )
+        changelog = self.settings.topics.changelog(self.settings.group)
+        changes = {changelog: self._changelog_config}
         await self.create(
             {
-                spec.name: (spec.partitions, {**spec.config, **self.topic_config, **configs})
+                spec.name: (spec.partitions, {**spec.config, **changes.get(spec.name, {}), **(config or {})})
                 for spec in specs
                 if wanted is None or spec.name in wanted
             }
@@ -206,6 +208,17 @@ class Scene:
             sent = await self._producer.send(topic, **fields, partition=record.partition, timestamp_ms=timestamp)
         return sent
 
+    async def write_changelog(self, records: Iterable[tuple[int, bytes, bytes | None]]) -> None:
+        """Write partitions, keys and values to the changelog of the runs, and wait until the broker has them."""
+        topic, waiting = self.settings.topics.changelog(self.settings.group), []
+        for partition, key, value in records:
+            waiting.append(await self._producer.send(topic, value, key=key, partition=partition))
+        await asyncio.gather(*waiting)
+
+    async def final_states(self) -> dict[tuple[int, str], bytes]:
+        """Return the stored states of the runs that have not ended, by partition and run id."""
+        return (await observe(self.reader, settings=self.settings, partitions=PARTITIONS)).states
+
     async def _acknowledged(self, waiting: list[asyncio.Future[Any]]) -> None:
         for written in await asyncio.gather(*waiting):
             place = (written.topic, written.partition)
@@ -271,13 +284,15 @@ class Scene:
 
     # -- the verdict -----------------------------------------------------------------------------------------------------------
 
-    async def verdict(self) -> Differences:
+    async def verdict(self, *, untouched: Mapping[tuple[int, str], bytes] | None = None) -> Differences:
         """Compare what came out with what the engine alone makes of the records on the input topics.
 
+        `untouched` are states that have been in the changelog from the beginning and that no event was about.
         Stop the workers before, or wait until all is committed: what is under way is missing.
         """
         inputs = {topic: await self.reader.read(topic, PARTITIONS) for topic in self.settings.topics.inputs}
         expected = expect(inputs, settings=self.settings, policy=self.policy)
+        expected.states.update(untouched or {})
         observed = await observe(self.reader, settings=self.settings, partitions=PARTITIONS)
         found = compare(expected, observed)
         there = sum(map(len, (records for partitions in inputs.values() for records in partitions)))
