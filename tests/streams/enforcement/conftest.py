@@ -86,6 +86,8 @@ class Hook:
     #: webhook-id and run of each request, as they came and as they were answered with 2xx
     requests: list[tuple[str, str]] = field(default_factory=list)
     answered: Counter[str] = field(default_factory=Counter)
+    #: seconds of the event loop's clock at which each id was answered for the first time
+    answered_at: dict[str, float] = field(default_factory=dict)
     headers: list[dict[str, str]] = field(default_factory=list)
     bodies: list[bytes] = field(default_factory=list)
     answers: dict[str, Answer] = field(default_factory=dict)
@@ -115,6 +117,7 @@ class Hook:
             self.under_way -= 1
         if 200 <= response.status < 300:
             self.answered[decision.decision_id] += 1
+            self.answered_at.setdefault(decision.decision_id, asyncio.get_running_loop().time())
         return response
 
 
@@ -242,6 +245,13 @@ class Scene:
     async def deliveries(self) -> list[Delivery]:
         """Read the deliveries topic."""
         return [Delivery.from_record(record.value) for record in await self.records(self.topics.deliveries)]
+
+    async def delivered(self, count: int) -> None:
+        """Wait until so many deliveries are recorded."""
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                if len(await self.deliveries()) >= count:
+                    return
 
     async def dead_letters(self, count: int = 1) -> list[ConsumerRecord]:
         """Wait for a number of dead letters of decisions."""
