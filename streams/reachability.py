@@ -15,6 +15,7 @@ from aiokafka.errors import (
     SaslAuthenticationFailed,
     UnsupportedSaslMechanismError,
 )
+from aiokafka.protocol.metadata import MetadataRequest
 
 from streams.connection import Connection
 
@@ -24,6 +25,17 @@ _TIMEOUT_MS = 5_000
 
 class RefusedConnectionError(ConnectionError):
     """A broker is there, but TLS or the login does not succeed; the message says which setting to look at."""
+
+
+#: What comes of a connection that was there and then was not.
+_BROKEN_OFF = (
+    KafkaConnectionError,
+    ConnectionResetError,
+    ConnectionAbortedError,
+    BrokenPipeError,
+    asyncio.CancelledError,
+    EOFError,
+)
 
 
 async def why_unreachable(connection: Connection) -> Exception:
@@ -37,13 +49,19 @@ async def why_unreachable(connection: Connection) -> Exception:
         options = connection.client_options()
         del options["bootstrap_servers"]
         try:
-            (await create_conn(host, port, request_timeout_ms=_TIMEOUT_MS, **options)).close()
+            broker = await create_conn(host, port, request_timeout_ms=_TIMEOUT_MS, **options)
+            try:
+                await broker.send(MetadataRequest([]))  # a listener that wants a login answers nothing else without one
+            finally:
+                broker.close()
         except (OSError, KafkaError, TimeoutError, asyncio.CancelledError, EOFError, AssertionError, ValueError) as error:
             if isinstance(error, asyncio.CancelledError) and (task := asyncio.current_task()) is not None and task.cancelling():
                 raise
+            if isinstance(error, _BROKEN_OFF) and connection.ssl_context is not None:
+                error = await _alert(host, port, connection.ssl_context) or error
             if (fault := _fault(error, connection)) is not None:
                 return RefusedConnectionError(f"{host}:{port}: {fault}")
-            absent.append(f"{host}:{port}: {_network_fault(error)}")
+            absent.append(f"{host}:{port}: {_network_fault(error, connection.security_protocol)}")
         else:
             absent.append(f"{host}:{port}: answers now, but did not a moment ago")
     unreachable: Exception = KafkaConnectionError("; ".join(absent) or "no address is given")
@@ -58,25 +76,51 @@ def _fault(error: BaseException, connection: Connection) -> str | None:
     if isinstance(error, ssl.SSLError):
         if "WRONG_VERSION_NUMBER" in str(error) or "UNEXPECTED_EOF" in str(error):
             return f"TLS: no TLS is spoken here; LOOPWARDEN_SECURITY_PROTOCOL is {protocol}, is that what this listener speaks?"
-        if "CERTIFICATE_REQUIRED" in str(error) or "BAD_CERTIFICATE" in str(error) or "UNKNOWN_CA" in str(error):
-            return "TLS: the broker does not accept our certificate; see LOOPWARDEN_SSL_CERT_FILE and LOOPWARDEN_SSL_KEY_FILE"
-        return f"TLS: {error.reason or error}"
+        if "ALERT" in str(error) and ("CERTIFICATE" in str(error) or "UNKNOWN_CA" in str(error)):
+            own = "none is given" if connection.ssl_cert_file is None else str(connection.ssl_cert_file)
+            return f"TLS: the broker does not accept our certificate ({_reason(error)}); see LOOPWARDEN_SSL_CERT_FILE: {own}"
+        return f"TLS: {_reason(error)}"
     if isinstance(error, SaslAuthenticationFailed):
-        return f"login of {connection.sasl_username} by {connection.sasl_mechanism} failed: wrong user name or password"
+        return f"login of {connection.user} by {connection.sasl_mechanism} failed: wrong user name or password"
     if isinstance(error, UnsupportedSaslMechanismError):
         return f"the broker does not offer {connection.sasl_mechanism}; choose another LOOPWARDEN_SASL_MECHANISM"
     if isinstance(error, IllegalSaslStateError):
         return f"this listener takes no login; LOOPWARDEN_SECURITY_PROTOCOL is {protocol}, is that what this listener speaks?"
-    if isinstance(error, TimeoutError | KafkaConnectionError | asyncio.CancelledError | EOFError):
+    if isinstance(error, _BROKEN_OFF):
         return (
             "something answers but does not talk to us as a broker;"
             f" LOOPWARDEN_SECURITY_PROTOCOL is {protocol}, is that what this listener speaks?"
         )
     if isinstance(error, ValueError | AssertionError):
-        return (
-            f"login of {connection.sasl_username} by {connection.sasl_mechanism} failed: the broker's answer is not to be trusted"
-        )
+        return f"login of {connection.user} by {connection.sasl_mechanism} failed: the broker's answer is not to be trusted"
     return None
+
+
+async def _alert(host: str, port: int, context: ssl.SSLContext) -> ssl.SSLError | None:
+    """Return what a broker says against our certificate; with TLS 1.3 it says so after the handshake, which the client misses."""
+    try:
+        async with asyncio.timeout(_TIMEOUT_MS / 1000):
+            reader, writer = await asyncio.open_connection(host, port, ssl=context)
+            try:
+                await reader.read(1)
+            finally:
+                writer.close()
+    except ssl.SSLError as error:
+        return error
+    except (OSError, EOFError):  # a time-out is one
+        return None
+    return None
+
+
+def _reason(error: ssl.SSLError) -> str:
+    return (
+        (error.reason or str(error))
+        .removeprefix("TLSV13_")
+        .removeprefix("SSLV3_")
+        .removeprefix("TLSV1_")
+        .replace("_", " ")
+        .lower()
+    )
 
 
 def _certificate_remedy(error: ssl.SSLCertVerificationError) -> str:
@@ -88,9 +132,11 @@ def _certificate_remedy(error: ssl.SSLCertVerificationError) -> str:
     return remedies.get(error.verify_code, "LOOPWARDEN_SSL_CA_FILE must name the authority that issued it")
 
 
-def _network_fault(error: BaseException) -> str:
+def _network_fault(error: BaseException, protocol: str) -> str:
     if isinstance(error, socket.gaierror):
         return "the name is not known"
+    if isinstance(error, TimeoutError):
+        return f"no answer within {_TIMEOUT_MS // 1000} s (LOOPWARDEN_SECURITY_PROTOCOL is {protocol}, is that spoken there?)"
     if isinstance(error, OSError):
         # asyncio joins the errors of several addresses of one name into one text, without a number
         number = error.errno if error.errno is not None else errno.ECONNREFUSED if "Errno 111" in str(error) else None

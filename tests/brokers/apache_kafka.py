@@ -66,10 +66,10 @@ class ApacheKafka:
 
     It always has a PLAINTEXT listener; `listeners` are others (name to security protocol), and `address(name)` returns where
     each is. `users` are known to all SASL listeners, by PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512. `properties` win over all others;
-    those for TLS come from `kafka_properties.tls_properties`. `data_dir` keeps data, properties and log (otherwise a temporary
-    folder that the end of the block removes). After `terminate()` or `kill()`, `start()` begins again on the same data and ports;
-    `pause()` and `resume()` are SIGSTOP and SIGCONT. Raises `KafkaUnavailableError` where Java or Maven are missing and
-    `ApacheKafkaError` when it does not come up.
+    those for TLS come from `kafka_properties.tls_properties`. `log_options` are more of slf4j-simple's. `data_dir` keeps data,
+    properties and log (otherwise a temporary folder that the end of the block removes). After `terminate()` or `kill()`,
+    `start()` begins again on the same data and ports; `pause()` and `resume()` are SIGSTOP and SIGCONT. Raises
+    `KafkaUnavailableError` where Java or Maven are missing and `ApacheKafkaError` when it does not come up.
     """
 
     def __init__(
@@ -81,6 +81,7 @@ class ApacheKafka:
         properties: Mapping[str, str] | None = None,
         data_dir: Path | None = None,
         java_options: Sequence[str] = _JAVA_OPTIONS,
+        log_options: Sequence[str] = (),
         start_timeout: float = 90.0,
     ) -> None:
         self._wanted_port = port
@@ -89,6 +90,7 @@ class ApacheKafka:
         self._properties = dict(properties or {})
         self._wanted_dir = data_dir
         self._java_options = tuple(java_options)
+        self._log_options = (*_LOG_OPTIONS, *log_options)
         self._start_timeout = start_timeout
         self._dir: Path | None = None
         self._cluster = ""
@@ -209,7 +211,7 @@ class ApacheKafka:
             return
         # Sixteen bytes in base64; the first letter is given, since the tool takes one that starts with a dash for an option.
         self._cluster = "L" + urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")[1:]
-        command = [java, *self._java_options, *_LOG_OPTIONS, "-cp", f"{jars}/*", "kafka.tools.StorageTool", "format"]
+        command = [java, *self._java_options, *self._log_options, "-cp", f"{jars}/*", "kafka.tools.StorageTool", "format"]
         command += ["--cluster-id", self._cluster, "--config", str(self._dir / "server.properties")]
         for name, password in self._users.items():
             for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
@@ -226,7 +228,7 @@ class ApacheKafka:
         command = [
             java,
             *self._java_options,
-            *_LOG_OPTIONS,
+            *self._log_options,
             "-cp",
             f"{jars}/*",
             "kafka.Kafka",
