@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint types check bench clean
+.PHONY: demo test lint types check faults faults-long kafka bench clean
 
 .venv/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -24,6 +24,15 @@ types: .venv/.installed
 	$(BIN)/mypy
 
 check: lint types test
+
+faults: .venv/.installed ## workers that are killed, paused and starved, on both brokers; one table, and build/faults.json
+	$(BIN)/python -m tests.faults
+
+faults-long: .venv/.installed ## the same for hours
+	$(BIN)/python -m tests.faults --long
+
+kafka: .venv/.installed ## an Apache Kafka on loopback to play with, until Ctrl-C (Java 17 and Maven are needed)
+	$(BIN)/python -m tests.brokers.apache_kafka
 
 bench: .venv/.installed ## events per second of a worker on the embedded broker
 	$(BIN)/python -m tests.bench.worker_throughput
