@@ -4,37 +4,45 @@ BIN := .venv/bin
 
 .PHONY: demo test lint types check faults faults-long kafka bench clean
 
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+# What runs Loopwarden.
 .venv/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[broker,rocksdb]' --group dev
+	$(PIP) -e '.[broker,rocksdb]'
+	touch $@
+
+# What tests it: linters, and the libraries that there are adapters for.
+.venv/.developing: .venv/.installed
+	$(PIP) -e '.[broker,rocksdb,langchain,openai-agents,mcp]' --group dev
 	touch $@
 
 demo: .venv/.installed ## watch looping runs being caught on an embedded broker
 	$(BIN)/loopwarden demo
 
-test: .venv/.installed ## every test; the broker that they need is started by the tests
+test: .venv/.developing ## every test; the broker that they need is started by the tests
 	$(BIN)/python -m pytest -q
 
-lint: .venv/.installed
+lint: .venv/.developing
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: .venv/.installed
+types: .venv/.developing
 	$(BIN)/mypy
 
 check: lint types test
 
-faults: .venv/.installed ## workers that are killed, paused and starved, on both brokers; one table, and build/faults.json
+faults: .venv/.developing ## workers that are killed, paused and starved, on both brokers; one table, and build/faults.json
 	$(BIN)/python -m tests.faults
 
-faults-long: .venv/.installed ## the same for hours
+faults-long: .venv/.developing ## the same for hours
 	$(BIN)/python -m tests.faults --long
 
-kafka: .venv/.installed ## an Apache Kafka on loopback to play with, until Ctrl-C (Java 17 and Maven are needed)
+kafka: .venv/.developing ## an Apache Kafka on loopback to play with, until Ctrl-C (Java 17 and Maven are needed)
 	$(BIN)/python -m tests.brokers.apache_kafka
 
-bench: .venv/.installed ## events per second of a worker on the embedded broker
+bench: .venv/.developing ## events per second of a worker on the embedded broker
 	$(BIN)/python -m tests.bench.worker_throughput
 
 clean:
