@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 import shutil
 import signal
 import ssl
@@ -24,7 +25,7 @@ from streams.enforcement.partition_work import EnforcementLimits
 from streams.enforcement.receiver import Receiver
 from streams.enforcement.signing import SecretError, WebhookSigner
 from streams.enforcement.start_position import begin_at_the_end
-from streams.enforcement.webhook import WebhookReceiver, WebhookUrlError, without_secrets
+from streams.enforcement.webhook import WebhookReceiver, WebhookUrlError, checked_url, without_secrets
 from streams.enforcement.worker import EnforcementWorker
 from streams.topics_admin import TopicsError, partition_counts
 
@@ -33,6 +34,8 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=T
 #: Exit code after Ctrl-C, and the seconds within which the worker then stops: somebody waits at the terminal.
 _INTERRUPTED = 130
 _INTERRUPT_WITHIN = 2.0
+
+_GROUP = re.compile(r"[a-zA-Z0-9._-]{1,200}")
 
 log = logging.getLogger("loopwarden.enforcement")
 
@@ -91,6 +94,7 @@ def webhook(
     statuses are dead-lettered at once. The webhook-id of all attempts is the decision id. LISTs are separated by commas.
     """
     try:
+        checked_url(url)
         signer = None if unsigned else WebhookSigner.from_environment_or_file(secret_file)
         receiver = WebhookReceiver(url, signer=signer, timeout=timeout, ssl_context=_trusting(ca_file))
     except (SecretError, WebhookUrlError) as error:
@@ -195,6 +199,8 @@ def _run(
 ) -> None:
     configure_logs(settings.log_format)
     name = group or f"{settings.group}-enforce-{receiver.kind}"
+    if not _GROUP.fullmatch(name):
+        raise typer.BadParameter("--group: must be letters, digits, dots, dashes or underscores, at most 200")
     host, port = metrics
     if port is not None:
         try:
