@@ -9,6 +9,7 @@ from typing import Any
 
 from schemas import json_text
 from schemas.fingerprints import args_hash
+from streams.transcripts.words import word
 
 _TEXT_TYPES = frozenset({"text", "input_text", "output_text"})
 
@@ -52,7 +53,7 @@ def error_message(content: Any) -> str:
 
 
 def _is_text(block: dict[str, Any]) -> bool:
-    return block.get("type") in _TEXT_TYPES and isinstance(block.get("text"), str)
+    return word(block.get("type")) in _TEXT_TYPES and isinstance(block.get("text"), str)
 
 
 def _plain(content: Any) -> str:

@@ -16,7 +16,10 @@ _RANK = {"warn": 0, "block": 1, "abort": 2}
 
 @dataclass(slots=True)
 class Loop:
-    """A loop that is being followed. It is about calls with one of its signatures, all calls of its tools, or the whole run."""
+    """A loop that is being followed: calls with one of its signatures, or to one of its tools.
+
+    `whole_run`: the run would have been ended, so whatever comes after is too much.
+    """
 
     first: str
     last: str
@@ -35,10 +38,6 @@ class Loop:
     after: Spending = field(default_factory=Spending)
     #: spent since the loop's last call: it belongs to the loop only when another call follows
     pending: Spending = field(default_factory=Spending)
-
-    def concerns(self, key: SignatureKey) -> bool:
-        """Whether a call belongs to the loop."""
-        return self.whole_run or key in self.signatures or key.tool in self.tools
 
     def report(self) -> LoopReport:
         """Return what is told about the loop."""
@@ -81,9 +80,12 @@ class RunLoops:
         if not starts or not self._open:
             return
         for loop in self._open:
-            if loop.concerns(key):
+            goes_round = key in loop.signatures or key.tool in loop.tools
+            if goes_round:
                 loop.calls += 1
-                loop.last, loop.last_number = place, number
+                loop.last = place
+            if goes_round or loop.whole_run:
+                loop.last_number = number
                 loop.pending.calls += 1
                 loop.after.add(loop.pending)
                 loop.pending = Spending()

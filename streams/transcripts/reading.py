@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import PurePath
 
-from streams.transcripts.format import FileContext, Format
+from streams.transcripts.format import FileContext, Format, Reader
 from streams.transcripts.items import Item, NotUnderstood
 from streams.transcripts.records import BadRecord, Meter, Record, records_of_document, records_of_lines, shape_of
 from streams.transcripts.registry import FORMATS, format_of
@@ -112,13 +112,21 @@ class _Reading:
         self._given_meter(count)
 
 
+def _read(reader: Reader, record: Record, context: FileContext) -> Iterator[Item]:
+    try:
+        yield from reader.read(record)
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
+        # Readers are tested with wrong values in every place. Should one be met all the same, it costs a line, not the report.
+        yield NotUnderstood(context.place(record.line), "an unexpected shape")
+
+
 def _items(records: Iterable[Record | BadRecord], found: Format, context: FileContext, *, forced: bool) -> Iterator[Item]:
     reader = found.reader(context)
     for record in records:
         if isinstance(record, BadRecord):
             yield NotUnderstood(context.place(record.line), record.reason)
             continue
-        for item in reader.read(record):
+        for item in _read(reader, record, context):
             if isinstance(item, NotUnderstood) and not forced:
                 other = format_of(record.value)
                 if other is not None and other is not found:

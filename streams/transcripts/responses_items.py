@@ -90,7 +90,7 @@ def outcome_item(item: dict[str, Any], run: RunRef, place: Place, time: int | No
     return calls.finish(run, place, time, call_id=call_id, result=tool_result(output))
 
 
-def unknown_item(kind: Any, place: Place) -> NotUnderstood | None:
+def unknown_item(kind: str, place: Place) -> NotUnderstood | None:
     """Return what to say of an item that is neither a call nor an answer, or None when it is known to say nothing of calls."""
     if kind in _ITEMS_WITHOUT_CALLS:
         return None

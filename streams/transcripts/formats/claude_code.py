@@ -24,6 +24,7 @@ from streams.transcripts.moments import milliseconds
 from streams.transcripts.open_calls import OpenCalls
 from streams.transcripts.records import Record
 from streams.transcripts.tool_blocks import tool_blocks
+from streams.transcripts.words import word
 
 _MESSAGES = frozenset({"assistant", "user"})
 
@@ -94,14 +95,14 @@ class _Reader:
     def read(self, record: Record) -> Iterator[Item]:
         place = self._context.place(record.line)
         entry = record.value
-        kind = entry.get("type") if isinstance(entry, dict) else None
+        kind = word(entry.get("type")) if isinstance(entry, dict) else ""
         if kind in _MESSAGES:
             yield from self._message(entry, place)
         elif kind == "system":
             if entry.get("subtype") == "compact_boundary":
                 yield self._compaction(entry, place)
         elif kind not in _OTHER_RECORDS:
-            yield NotUnderstood(place, "not a record of a session" if kind is None else "an unknown type of record")
+            yield NotUnderstood(place, "not a record of a session" if not kind else "an unknown type of record")
 
     def finish(self) -> Iterator[Item]:
         return iter(())

@@ -24,6 +24,7 @@ from streams.transcripts.moments import milliseconds
 from streams.transcripts.open_calls import OpenCalls
 from streams.transcripts.records import Record
 from streams.transcripts.responses_items import call_items, is_call, is_item, is_outcome, unknown_item
+from streams.transcripts.words import word
 
 _OTHER_RECORDS = frozenset(
     {
@@ -48,7 +49,7 @@ def recognises(value: Any) -> bool:
     """Whether a record has the envelope of a rollout line, or is the header of an old rollout."""
     if not isinstance(value, dict):
         return False
-    if isinstance(value.get("payload"), dict) and value.get("type") in _RECORDS:
+    if isinstance(value.get("payload"), dict) and word(value.get("type")) in _RECORDS:
         return True
     return "type" not in value and {"id", "timestamp", "instructions"} <= value.keys()
 
@@ -71,7 +72,7 @@ class _Reader:
         if not isinstance(line, dict):
             yield NotUnderstood(place, "not a line of a rollout")
             return
-        kind, payload, time = line.get("type"), line.get("payload"), milliseconds(line.get("timestamp"))
+        kind, payload, time = word(line.get("type")), line.get("payload"), milliseconds(line.get("timestamp"))
         if not isinstance(payload, dict):
             yield from self._bare(line, place, time)
         elif kind == "session_meta":
@@ -111,11 +112,11 @@ class _Reader:
         self._origins, self._named, self._tokens, self._copying = origins, True, 0, bool(origins)
 
     def _item(self, item: dict[str, Any], place: Place, time: int | None) -> Iterator[Item]:
-        kind = item.get("type")
-        if isinstance(kind, str) and is_call(kind):
+        kind = word(item.get("type"))
+        if is_call(kind):
             yield from self._call(item, place, time)
-        elif isinstance(kind, str) and is_outcome(kind):
-            if item.get("call_id") in self._copied_ids:
+        elif is_outcome(kind):
+            if word(item.get("call_id")) in self._copied_ids:
                 yield Copied(place)
             else:
                 yield self._outcome(item, place, time)
@@ -143,7 +144,7 @@ class _Reader:
         return self._calls.finish(self._run, place, time, call_id=item.get("call_id"), result=result)
 
     def _event(self, payload: dict[str, Any], place: Place, time: int | None) -> Iterator[Item]:
-        kind = payload.get("type")
+        kind = word(payload.get("type"))
         if kind in _PROMPTS:
             yield PromptGiven(self._run, place, time)
         elif kind == "token_count" and isinstance(info := payload.get("info"), dict):

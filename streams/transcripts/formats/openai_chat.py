@@ -22,6 +22,7 @@ from streams.transcripts.moments import milliseconds
 from streams.transcripts.open_calls import OpenCalls
 from streams.transcripts.records import Record
 from streams.transcripts.tool_blocks import tool_blocks
+from streams.transcripts.words import word
 
 _ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
 _NAMES = ("conversation_id", "session_id", "thread_id", "trace_id", "run_id", "custom_id", "task_id")
@@ -33,11 +34,11 @@ def recognises(value: Any) -> bool:
     """Whether a record is a message, or has messages or choices."""
     if not isinstance(value, dict):
         return False
-    if value.get("role") in _ROLES and ("content" in value or "tool_calls" in value) and "type" not in value:
+    if word(value.get("role")) in _ROLES and ("content" in value or "tool_calls" in value) and "type" not in value:
         return True
     messages = value.get("messages")
     if isinstance(messages, list):
-        return all(isinstance(message, dict) and message.get("role") in _ROLES for message in messages[:3])
+        return all(isinstance(message, dict) and word(message.get("role")) in _ROLES for message in messages[:3])
     return isinstance(value.get("choices"), list) or (isinstance(value.get("request"), dict) and recognises(value["request"]))
 
 
@@ -54,7 +55,7 @@ class _Reader:
             yield NotUnderstood(place, "not a message")
             return
         time = _time(value)
-        if value.get("role") in _ROLES:
+        if word(value.get("role")) in _ROLES:
             document = record.document if record.listed else 1
             run_id = _name(value) or self._context.run_id_at(document)
             yield from self._message(value, RunRef(run_id, run_id), place, time)
@@ -85,7 +86,7 @@ class _Reader:
 
     def _all(self, messages: list[Any], run: RunRef, place: Place, time: int | None) -> Iterator[Item]:
         for message in messages:
-            if isinstance(message, dict) and message.get("role") in _ROLES:
+            if isinstance(message, dict) and word(message.get("role")) in _ROLES:
                 yield from self._message(message, run, place, _time(message) or time)
             else:
                 yield NotUnderstood(place, "not a message")

@@ -20,6 +20,7 @@ from streams.transcripts.moments import milliseconds
 from streams.transcripts.open_calls import OpenCalls
 from streams.transcripts.records import Record
 from streams.transcripts.responses_items import call_items, is_call, is_item, is_outcome, outcome_item, unknown_item
+from streams.transcripts.words import word
 
 _MEMBERS = ("type", "role", "content", "call_id", "name", "arguments", "input", "action", "output")
 _LISTS = ("input", "output", "items", "data")
@@ -112,16 +113,16 @@ class _Reader:
                 yield NotUnderstood(place, "not an item")
 
     def _item(self, item: dict[str, Any], run: RunRef, place: Place, time: int | None) -> Iterator[Item]:
-        kind = item.get("type", "message" if "role" in item else None)
+        kind = word(item.get("type", "message" if "role" in item else ""))
         if kind == "message" and ("tool_calls" in item or item.get("role") == "tool"):
             yield NotUnderstood(place, "a message of the Chat Completions API among items (give --format openai-chat)")
         elif kind == "message" and item.get("role") == "user":
             yield PromptGiven(run, place, time)
         elif kind in ("compaction", "compaction_summary", "context_compaction"):
             yield Compacted(run, place, time)
-        elif isinstance(kind, str) and is_call(kind):
+        elif is_call(kind):
             yield from call_items(item, run, place, time, self._calls)
-        elif isinstance(kind, str) and is_outcome(kind):
+        elif is_outcome(kind):
             yield outcome_item(item, run, place, time, self._calls)
         elif (unknown := unknown_item(kind, place)) is not None:
             yield unknown

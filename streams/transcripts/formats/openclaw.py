@@ -24,6 +24,7 @@ from streams.transcripts.items import Compacted, Copied, Item, NotUnderstood, Pl
 from streams.transcripts.moments import milliseconds
 from streams.transcripts.open_calls import OpenCalls
 from streams.transcripts.records import Record
+from streams.transcripts.words import word
 
 #: Entries that say nothing about calls.
 _OTHER_ENTRIES = frozenset(
@@ -89,14 +90,14 @@ class _Reader:
     def read(self, record: Record) -> Iterator[Item]:
         place = self._context.place(record.line)
         entry = record.value
-        kind = entry.get("type") if isinstance(entry, dict) else None
+        kind = word(entry.get("type")) if isinstance(entry, dict) else ""
         if kind == "session":
             session_id = entry.get("id")
             named = session_id if isinstance(session_id, str) and session_id else self._context.run_id
             self._session = _Session(named, self._agent_id)
             return
         if kind not in ("message", "compaction") and kind not in _OTHER_ENTRIES:
-            yield NotUnderstood(place, "not an entry of a session" if kind is None else "an unknown type of entry")
+            yield NotUnderstood(place, "not an entry of a session" if not kind else "an unknown type of entry")
             return
         run = self._session.runs[self._session.branch_of(entry)]
         if kind in _OTHER_ENTRIES:
@@ -156,10 +157,10 @@ class _Reader:
                 yield Spent(run, place, time, tokens, spent)
         content = message.get("content")
         for block in content if isinstance(content, list) else ():
-            if not isinstance(block, dict) or block.get("type") not in _CALL_BLOCKS:
+            if not isinstance(block, dict) or word(block.get("type")) not in _CALL_BLOCKS:
                 continue
             call_id = block.get("id")
-            if message.get("stopReason") in ("aborted", "error") and isinstance(call_id, str):
+            if word(message.get("stopReason")) in ("aborted", "error") and isinstance(call_id, str):
                 self._dropped[run.run_id, call_id] = (block, place, time)
                 if len(self._dropped) > _MAX_DROPPED:
                     self._dropped.popitem(last=False)

@@ -1,19 +1,18 @@
 """Ten hand-made samples of each format, each with what it shows and what must be found in it."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from schemas.policy import PolicyDocument
 from streams.reports.scan_report import RunReport, ScanSummary
 from streams.transcripts.registry import FORMATS
-from streams.transcripts.scanning import Scan
-from streams.transcripts.sources import expand
+
+ScanPaths = Callable[..., tuple[list[RunReport], ScanSummary]]
 
 SAMPLES = Path(__file__).parent / "samples"
-DETECTORS_ON = PolicyDocument.from_mapping({"tools": {"loopDetection": {"enabled": True}}})
 
 CASES = [
     pytest.param(folder.name, name, expected, id=f"{folder.name}/{name}")
@@ -22,20 +21,14 @@ CASES = [
 ]
 
 
-def scanned(path: Path) -> tuple[list[RunReport], ScanSummary]:
-    summary = ScanSummary()
-    runs = list(Scan(DETECTORS_ON).run(expand([str(path)]), summary=summary))
-    return runs, summary
-
-
 def test_every_format_has_ten_samples() -> None:
     counts = {folder.name: len(json.loads((folder / "expected.json").read_text())) for folder in SAMPLES.iterdir()}
     assert counts == dict.fromkeys(FORMATS, 10)
 
 
 @pytest.mark.parametrize(("format_name", "name", "expected"), CASES)
-def test_a_sample_is_read_as_described(format_name: str, name: str, expected: dict[str, Any]) -> None:
-    runs, summary = scanned(SAMPLES / format_name / name)
+def test_a_sample_is_read_as_described(format_name: str, name: str, expected: dict[str, Any], scan: ScanPaths) -> None:
+    runs, summary = scan(SAMPLES / format_name / name)
 
     found: dict[str, Any] = {
         "runs": len(runs),
