@@ -26,7 +26,8 @@ def _plain(value: Any) -> Any:
         except (TypeError, ValueError):
             return held
     if kind == "arrayvalue" and isinstance(held, dict):
-        return [_plain(item) for item in held.get("values") or ()]
+        inner = held.get("values")
+        return [_plain(item) for item in inner] if isinstance(inner, list) else []
     if kind == "kvlistvalue" and isinstance(held, dict):
         return plain_attributes(held.get("values"))
     return held if kind.endswith("value") else value

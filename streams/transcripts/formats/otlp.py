@@ -181,7 +181,7 @@ def _error(span: dict[str, Any], attributes: dict[str, Any]) -> str | None:
     if code not in (2, "STATUS_CODE_ERROR", "ERROR", "Error") and "error.type" not in attributes:
         return None
     said = status.get("message", status.get("description")) if isinstance(status, dict) else None
-    for event in span.get("events") or ():
+    for event in _lists(span, "events"):
         if isinstance(event, dict) and event.get("name") == "exception":
             said = said or plain_attributes(event.get("attributes")).get("exception.message")
     return str(said or attributes.get("error.type") or "error")
