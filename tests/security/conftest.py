@@ -4,6 +4,7 @@ import asyncio
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -186,26 +187,75 @@ class _CreateAcls(Request[CreateAclsRequest_v1]):
         return request_struct_class(self._creations)
 
 
-@pytest.fixture
-def allow(secured: Secured) -> Callable[..., None]:
-    """Give permissions: `allow([Permission(...), ...])`; they hold when it returns."""
+Grant = Callable[[list[Permission]], None]
 
-    async def create(permissions: list[Permission]) -> None:
+
+@pytest.fixture
+def allow(secured: Secured) -> Grant:
+    """Give permissions: `allow([Permission(...), ...])`; they hold when it returns."""
+    return lambda permissions: _create_acls(secured, [permission.creation() for permission in permissions])
+
+
+@pytest.fixture
+def deny(secured: Secured) -> Grant:
+    """Take permissions away, whatever was allowed."""
+    return lambda permissions: _create_acls(secured, [permission.creation(denied=True) for permission in permissions])
+
+
+def _create_acls(secured: Secured, creations: list[tuple[Any, ...]]) -> None:
+    async def create() -> None:
         client = AIOKafkaAdminClient(bootstrap_servers=secured.address("PLAINTEXT"))
         await client.start()
         try:
-            response: CreateAclsResponse_v1 = await client._send_to_controller(
-                _CreateAcls([permission.creation() for permission in permissions])
-            )
+            response: CreateAclsResponse_v1 = await client._send_to_controller(_CreateAcls(creations))
             assert not [answer for answer in response.creation_responses if answer[0]], response
-            for permission in permissions:  # the answer says that the controller knows them, not yet the broker
-                while not (await client._send_request(DescribeAclsRequest(*permission.creation()))).resources:  # noqa: ASYNC110  (nothing tells)
+            for creation in creations:  # the answer says that the controller knows them, not yet the broker
+                while not (await client._send_request(DescribeAclsRequest(*creation))).resources:  # noqa: ASYNC110  (nothing tells)
                     await asyncio.sleep(0.02)
         finally:
             await client.close()
 
-    def now(permissions: list[Permission]) -> None:
-        with ThreadPoolExecutor(1) as pool:
-            pool.submit(asyncio.run, create(permissions)).result()
+    with ThreadPoolExecutor(1) as pool:  # also from within a running event loop
+        pool.submit(asyncio.run, create()).result()
 
-    return now
+
+@pytest.fixture
+def start_worker(tmp_path: Path) -> Iterator[Callable[[Mapping[str, str]], "StartedWorker"]]:
+    """Start `loopwarden worker` with the detectors on: `start_worker(variables)`; the end of the test kills it at the latest."""
+    policy = tmp_path / "policy.json"
+    policy.write_text('{"tools": {"loopDetection": {"enabled": true}}}')
+    started: list[StartedWorker] = []
+
+    def start(variables: Mapping[str, str]) -> StartedWorker:
+        log = tmp_path / f"worker-{len(started)}.log"
+        command = [sys.executable, "-m", "streams.cli", "worker", "--policy", str(policy)]
+        with log.open("wb") as output:
+            process = subprocess.Popen(command, cwd=ROOT, env={**os.environ, **variables}, stdout=output, stderr=output)
+        started.append(StartedWorker(process, log))
+        return started[-1]
+
+    yield start
+    for worker in started:
+        worker.process.kill()
+        worker.process.wait()
+
+
+@dataclass(frozen=True)
+class StartedWorker:
+    """A worker process and its log."""
+
+    process: "subprocess.Popen[bytes]"
+    log: Path
+
+    @property
+    def title(self) -> str:
+        """Its command line, which everybody on the machine can read."""
+        return Path(f"/proc/{self.process.pid}/cmdline").read_text()
+
+    def wait_until_joined(self) -> None:
+        """Wait until it has partitions."""
+        deadline = time.monotonic() + 60
+        while "partitions taken over" not in self.log.read_text():
+            assert self.process.poll() is None, self.log.read_text()
+            assert time.monotonic() < deadline, self.log.read_text()
+            time.sleep(0.05)

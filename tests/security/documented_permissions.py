@@ -11,7 +11,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "security.md"
 _OPERATIONS = {"Read": 3, "Write": 4, "Create": 5, "Describe": 8, "DescribeConfigs": 10}
 _RESOURCES = {"topic": 2, "group": 3}
 _PATTERNS = {"literal": 3, "prefixed": 4}
-_ALLOW = 3
+_DENY, _ALLOW = 2, 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,8 +24,8 @@ class Permission:
     name: str
     pattern: str = "literal"
 
-    def creation(self) -> tuple[int, str, int, str, str, int, int]:
-        """Return the entry of a CreateAcls request."""
+    def creation(self, *, denied: bool = False) -> tuple[int, str, int, str, str, int, int]:
+        """Return the entry of a CreateAcls request; what is denied wins over what is allowed."""
         return (
             _RESOURCES[self.kind],
             self.name,
@@ -33,7 +33,7 @@ class Permission:
             f"User:{self.user}",
             "*",
             _OPERATIONS[self.operation],
-            _ALLOW,
+            _DENY if denied else _ALLOW,
         )
 
     def under(self, *, prefix: str, group: str) -> "Permission":
