@@ -1,0 +1,156 @@
+"""`loopwarden audit`: verify what was decided, explain it, and try another policy on it."""
+
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Annotated, Self
+
+import orjson
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from schemas.policy import read_policy
+from streams.audit.findings import Finding, Tally
+from streams.audit.log_reader import LogError
+from streams.audit.planning import PATIENCE, Selection, plan
+from streams.audit.ranges import RangeError
+from streams.audit.resume import ResumeError, ResumeFile
+from streams.audit.verify import PartitionResult, verify_partitions
+from streams.audit.verify_text import finding_line, tally_lines
+from streams.cli.options import Bootstrap, Json, TopicPrefix, settings_with
+from streams.cli.outcomes import FINDINGS, WRONG_USE
+from streams.cli.terminal import printable
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)
+
+From = Annotated[
+    list[str] | None,
+    typer.Option("--from", metavar="WHERE", help="first tool call: PARTITION:OFFSET, TOPIC[P]@OFFSET, OFFSET, or a time"),
+]
+To = Annotated[list[str] | None, typer.Option("--to", metavar="WHERE", help="up to this one, exclusive; by default all there is")]
+Partition = Annotated[list[int] | None, typer.Option("--partition", metavar="N", help="only this one; may be repeated")]
+Run = Annotated[str | None, typer.Option("--run", metavar="ID", help="only this run")]
+Group = Annotated[str | None, typer.Option("--group", help="the workers' consumer group [env: LOOPWARDEN_GROUP]")]
+
+#: Seconds that work may take in silence.
+_SILENCE = 2.0
+
+
+@app.callback(epilog="Example: loopwarden audit verify --from 2026-11-30T00:00:00Z")
+def audit() -> None:
+    """Verify what was decided, explain a decision, or try another policy on the recorded events. Never writes to the cluster."""
+
+
+@app.command(epilog="Example: loopwarden audit verify --from 2026-11-30T00:00:00Z --to 2026-11-30T12:00:00Z")
+def verify(
+    start: From = None,
+    end: To = None,
+    partition: Partition = None,
+    run: Run = None,
+    policy: Annotated[
+        Path | None, typer.Option("--policy", help="what was in force before the first marker that is left (JSON5)")
+    ] = None,
+    resume: Annotated[
+        Path | None, typer.Option("--resume", metavar="FILE", help="keep finished partitions here, and go on from there")
+    ] = None,
+    processes: Annotated[
+        int | None, typer.Option("--processes", min=1, help="partitions at a time; by default the cores")
+    ] = None,
+    wait: Annotated[
+        float, typer.Option("--wait", metavar="SECONDS", min=0, help="wait for decisions that workers still have to publish")
+    ] = PATIENCE,
+    group: Group = None,
+    json: Json = False,
+    bootstrap: Bootstrap = None,
+    topic_prefix: TopicPrefix = None,
+) -> None:
+    """Recompute every decision from the recorded events and compare it with what was published; exit 1 on any difference.
+
+    Times are RFC 3339 or milliseconds since 1970. Ends are fixed at the start, so it works on a live cluster, without a consumer
+    group.
+    """
+    settings = settings_with(bootstrap_servers=bootstrap, topic_prefix=topic_prefix, group=group)
+    selection = _selection(start, end, partition, run)
+    before = None if policy is None else read_policy(policy)
+    total = Tally()
+    try:
+        tasks = plan(settings, selection, policy=before, patience=wait)
+        done: list[PartitionResult] = []
+        kept = None
+        if resume is not None:
+            version = None if before is None else before.version
+            kept = ResumeFile(resume, selection=selection, topic_prefix=settings.topic_prefix, policy_version=version)
+            tasks, done = kept.load(tasks)
+        for earlier in done:
+            _print_findings(earlier.findings, json=json)
+            total.add(earlier.tally)
+        with Progressing("verifying", sum(task.records for task in tasks)) as progress:
+            for result in verify_partitions(tasks, processes=processes, on_progress=progress.advance):
+                if kept is not None:
+                    kept.add(result)
+                progress.pause()
+                _print_findings(result.findings, json=json)
+                total.add(result.tally)
+    except (LogError, RangeError, ResumeError) as error:
+        raise _wrong_use(error) from None
+    if run is not None and not total.events:
+        raise _wrong_use(RangeError(f"run {run}: no event of it in the range"))
+    _print_tally(total, json=json)
+    if total.differences:
+        raise typer.Exit(FINDINGS)
+
+
+def _selection(start: list[str] | None, end: list[str] | None, partitions: list[int] | None, run: str | None) -> Selection:
+    return Selection(start=tuple(start or ()), end=tuple(end or ()), partitions=tuple(partitions or ()), run_id=run)
+
+
+def _wrong_use(error: Exception) -> typer.Exit:
+    typer.echo(f"loopwarden: {printable(str(error))}", err=True)
+    return typer.Exit(WRONG_USE)
+
+
+def _print_findings(findings: list[Finding], *, json: bool) -> None:
+    for finding in findings:
+        typer.echo(orjson.dumps(finding.to_json()).decode() if json else printable(finding_line(finding)))
+
+
+def _print_tally(tally: Tally, *, json: bool) -> None:
+    if json:
+        typer.echo(orjson.dumps({"kind": "summary", "differences": tally.differences, **tally.to_json()}).decode())
+        return
+    for line in tally_lines(tally):
+        typer.echo(printable(line))
+
+
+class Progressing:
+    """Counts records on stderr's terminal once the work has taken two seconds; nothing on a pipe."""
+
+    def __init__(self, title: str, total: int | None) -> None:
+        self._console = Console(stderr=True)
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("records"),
+            TimeRemainingColumn(),
+        )
+        self._bar = Progress(*columns, console=self._console, transient=True)
+        self._task = self._bar.add_task(title, total=total)
+        self._began = time.monotonic()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._bar.stop()
+
+    def advance(self, records: int) -> None:
+        """Tell that more records were read."""
+        self._bar.advance(self._task, records)
+        if self._console.is_terminal and not self._bar.live.is_started and time.monotonic() - self._began > _SILENCE:
+            self._bar.start()
+
+    def pause(self) -> None:
+        """Take the bar away, so that lines can be printed; it comes back with the next records."""
+        self._bar.stop()

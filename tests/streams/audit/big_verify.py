@@ -1,0 +1,115 @@
+"""Verify many events, with a change of policy midway, workers that are killed, and duplicates.
+
+`python -m tests.streams.audit.big_verify [EVENTS]`; a million events (the default) take some minutes and about 1.5 GB for the
+embedded broker, which keeps all of it in memory. Ends with exit code 1 when there is a difference.
+"""
+
+import asyncio
+import itertools
+import random
+import resource
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+from schemas.policy import PolicyDocument
+from schemas.policy_records import DEFAULT_KEY
+from schemas.settings import Settings
+from schemas.topics import partition_of
+from streams.audit.findings import Finding, Tally
+from streams.audit.planning import Selection, plan
+from streams.audit.verify import verify_partitions
+from streams.broker import EmbeddedBroker
+from streams.connection import Connection
+from streams.intake.publishing import publish_events
+from streams.policies_topic import MarkerWatch, publish_policy
+from streams.processor.worker_process import WorkerProcess
+from streams.topics_admin import create_topics
+from tests.streams.audit.made_traffic import traffic
+
+PARTITIONS = 4
+FIRST = PolicyDocument.from_mapping({"tools": {"loopDetection": {"enabled": True}}})
+SECOND = PolicyDocument.from_mapping(
+    {
+        "tools": {
+            "loopDetection": {"enabled": True, "warningThreshold": 5, "criticalThreshold": 8, "globalCircuitBreakerThreshold": 12}
+        }
+    }
+)
+
+
+async def make(settings: Settings, count: int, *, kills: int, folder: Path) -> int:
+    """Have two workers judge the traffic, killing one of them now and then; return how many kills there were."""
+    connection, topics = Connection.from_settings(settings), settings.topics
+    await create_topics(connection, topics, partitions=PARTITIONS)
+    await publish_policy(connection, topics, FIRST, key=DEFAULT_KEY)
+    rng = random.Random(5)
+    parts = max(4, 2 * kills)
+    events = traffic(count, topics)
+    ends: Counter[tuple[str, int]] = Counter()
+    workers = [WorkerProcess(settings, log_path=folder / f"worker{number}.log") for number in range(2)]
+    for worker in workers:
+        worker.__enter__()
+    killed = 0
+    try:
+        for part in range(parts):
+            if part == parts // 2:
+                async with MarkerWatch(connection, topics) as watch:
+                    await publish_policy(connection, topics, SECOND, key=DEFAULT_KEY)
+                    await watch.until_in_force(SECOND.version, patience=120)
+            slice_ = list(itertools.islice(events, count // parts + (count % parts if part == parts - 1 else 0)))
+            await publish_events(connection, slice_, topics=topics)
+            ends.update((event.topic, partition_of(event.run_id, PARTITIONS)) for event in slice_)
+            if killed < kills:
+                victim = rng.randrange(2)
+                await asyncio.sleep(rng.uniform(0.1, 1.0))  # a moment of the worker's life, not something to wait for
+                workers[victim].kill()
+                workers[victim] = WorkerProcess(settings, log_path=folder / f"worker{victim}.log")
+                workers[victim].__enter__()
+                killed += 1
+        await workers[0].wait_until_committed([(*place, end) for place, end in ends.items()], patience=600)
+    finally:
+        for worker in workers:
+            worker.stop()
+    return killed
+
+
+def verify(settings: Settings) -> tuple[Tally, list[Finding]]:
+    """Verify everything."""
+    tally, findings = Tally(), []
+    for result in verify_partitions(plan(settings, Selection())):
+        tally.add(result.tally)
+        findings += result.findings
+    return tally, findings
+
+
+def main() -> int:
+    """Print what was made, what was found, and how long it took."""
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
+    with EmbeddedBroker() as broker, tempfile.TemporaryDirectory() as folder:
+        settings = Settings(
+            bootstrap_servers=broker.bootstrap_servers,
+            topic_prefix="big.",
+            group="big",
+            idempotent_producer=False,
+            session_timeout=2.0,
+            heartbeat_interval=0.5,
+        )
+        begin = time.perf_counter()
+        killed = asyncio.run(make(settings, count, kills=max(4, count // 100_000), folder=Path(folder)))
+        print(f"{count:,} events judged in {time.perf_counter() - begin:.0f} s, {killed} kills", flush=True)
+        begin = time.perf_counter()
+        tally, findings = verify(settings)
+        took = time.perf_counter() - begin
+    for finding in findings[:20]:
+        print(finding.to_json())
+    peak = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)) // 1024
+    print(tally)
+    print(f"verified in {took:.1f} s, {tally.events / took:,.0f} events/s: {tally.differences} differences; at most {peak} MiB")
+    return 1 if tally.differences else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
