@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives import serialization
 
 from tests.brokers.apache_kafka import ApacheKafka
 from tests.brokers.kafka_properties import tls_properties
-from tests.security.documented_permissions import Permission
+from tests.security.documented_permissions import Permission, documented_permissions
 
 ROOT = Path(__file__).parents[2]
 
@@ -194,6 +194,14 @@ Grant = Callable[[list[Permission]], None]
 def allow(secured: Secured) -> Grant:
     """Give permissions: `allow([Permission(...), ...])`; they hold when it returns."""
     return lambda permissions: _create_acls(secured, [permission.creation() for permission in permissions])
+
+
+@pytest.fixture
+def grant(allow: Grant, environment: Environment) -> Callable[[str], None]:
+    """Give a user what the documentation says: `grant("worker")`, under this test's names."""
+    own = environment("PLAINTEXT")
+    prefix, group = own["LOOPWARDEN_TOPIC_PREFIX"], own["LOOPWARDEN_GROUP"]
+    return lambda user: allow([each.under(prefix=prefix, group=group) for each in documented_permissions(user)])
 
 
 @pytest.fixture

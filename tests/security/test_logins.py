@@ -11,7 +11,6 @@ import pytest
 from schemas.settings import Settings
 from streams.processor.worker_process import WorkerProcess
 from tests.security.conftest import PASSWORDS
-from tests.security.documented_permissions import documented_permissions
 
 pytestmark = pytest.mark.broker
 
@@ -19,14 +18,6 @@ Run = Callable[..., Any]
 Environment = Callable[..., dict[str, str]]
 
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-
-
-@pytest.fixture
-def grant(allow: Callable[..., None], environment: Environment) -> Callable[[str], None]:
-    """Give a user what the documentation says: `grant("worker")`, under this test's names."""
-    own = environment("PLAINTEXT")
-    prefix, group = own["LOOPWARDEN_TOPIC_PREFIX"], own["LOOPWARDEN_GROUP"]
-    return lambda user: allow([each.under(prefix=prefix, group=group) for each in documented_permissions(user)])
 
 
 @pytest.fixture
