@@ -37,14 +37,21 @@ class Watch(Service):
     async def _watch(self) -> None:
         while not self.should_stop:
             self._heartbeat.beat()
-            try:
-                self._look()
-            except Exception:
-                # Nobody must lose a worker because it cannot be measured; told once, or it would be told every second.
-                if not self._failed:
-                    log.exception("the state of the worker cannot be looked at; its metrics and /readyz stand still")
-                self._failed = True
+            self._look_once()
             await self.sleep(INTERVAL)
+
+    async def on_stop(self) -> None:
+        """Look a last time: what was counted and not told yet is told."""
+        self._look_once()
+
+    def _look_once(self) -> None:
+        try:
+            self._look()
+        except Exception:
+            # Nobody must lose a worker because it cannot be measured; told once, or it would be told every second.
+            if not self._failed:
+                log.exception("the state of the worker cannot be looked at; its metrics and /readyz stand still")
+            self._failed = True
 
 
 class GracefulWorker(faust.Worker):
