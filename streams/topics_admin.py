@@ -102,7 +102,8 @@ async def create_specified(
 async def _until_known(client: AIOKafkaAdminClient, names: list[str]) -> None:
     """Wait until the brokers know of new topics: the answer to their creation says that the controller does."""
     for _ in range(_LOOKS):
-        if all(topic.partitions for topic in (await describe_topics(client, names)).values()):
+        # One that this user may not see was there before: who creates a topic without seeing it learns no more.
+        if all(topic.partitions or not topic.visible for topic in (await describe_topics(client, names)).values()):
             return
         await asyncio.sleep(_LOOK_INTERVAL)
     raise TopicsError(
