@@ -95,23 +95,31 @@ class EnforcementWorker:
             heartbeat_interval_ms=round(self._settings.heartbeat_interval * 1000),
             rebalance_timeout_ms=round((self._settings.session_timeout + handover) * 1000),
         )
-        tasks: list[asyncio.Task[Any]] = []
+        stopping: asyncio.Task[Any] = asyncio.create_task(stop.wait())
+        working: asyncio.Task[Any] = asyncio.create_task(self._work_as_member(handover))
         try:
-            await self._deliveries.start()
-            await self._consumer.start()
-            # Before the group is joined: aiokafka has no public way to learn of heartbeats.
-            watch(self._consumer._coordinator, self._lease)
-            self._consumer.subscribe([self._topic], listener=_Rebalances(self, handover))
-            tasks = [asyncio.create_task(work) for work in (stop.wait(), self._read(), self._commit_now_and_then())]
-            await asyncio.wait([*tasks, self._failed], return_when=asyncio.FIRST_COMPLETED)
-            for ended in (*tasks[1:], self._failed):
+            ends: tuple[asyncio.Future[Any], ...] = (stopping, working, self._failed)
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            for ended in (working, self._failed):
                 if ended.done():
                     ended.result()
         finally:
-            for task in tasks:
+            for task in (stopping, working):
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await asyncio.gather(stopping, working, return_exceptions=True)
             await self._end()
+
+    async def _work_as_member(self, handover: float) -> None:
+        await self._deliveries.start()
+        await self._consumer.start()
+        # Before the group is joined: aiokafka has no public way to learn of heartbeats.
+        watch(self._consumer._coordinator, self._lease)
+        self._consumer.subscribe([self._topic], listener=_Rebalances(self, handover))
+        committing = asyncio.create_task(self._commit_now_and_then())
+        try:
+            await self._read()
+        finally:
+            committing.cancel()
 
     # -- reading ---------------------------------------------------------------------------------------------------------------
 
@@ -153,9 +161,12 @@ class EnforcementWorker:
     # -- committing ------------------------------------------------------------------------------------------------------------
 
     async def _commit_now_and_then(self) -> None:
-        while True:
-            await asyncio.sleep(COMMIT_INTERVAL)
-            await self._commit()
+        try:
+            while True:
+                await asyncio.sleep(COMMIT_INTERVAL)
+                await self._commit()
+        except KafkaError as error:
+            self._fail(error)
 
     async def _commit(self) -> None:
         positions = {number: work.position for number, work in self._work.items()}

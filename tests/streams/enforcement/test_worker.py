@@ -306,3 +306,22 @@ async def test_a_broker_that_is_not_there_is_an_error_at_the_start(scene: Scene,
     worker = EnforcementWorker(webhook(hook), settings=settings, group=scene.group)
     with pytest.raises(Exception, match=r"127\.0\.0\.1"):
         await worker.run(asyncio.Event())
+
+
+async def test_a_worker_that_cannot_reach_a_broker_can_be_stopped(scene: Scene, hook: Hook) -> None:
+    """One that takes connections and says nothing."""
+
+    async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while await reader.read(65536):
+            pass
+        writer.close()
+
+    silent = await asyncio.start_server(say_nothing, "127.0.0.1", 0)
+    port = silent.sockets[0].getsockname()[1]
+    settings = scene.settings.model_copy(update={"bootstrap_servers": f"127.0.0.1:{port}"})
+    stop = asyncio.Event()
+    running = asyncio.create_task(EnforcementWorker(webhook(hook), settings=settings, group=scene.group).run(stop))
+    asyncio.get_running_loop().call_later(0.5, stop.set)
+    async with asyncio.timeout(10):
+        await running
+    silent.close()
