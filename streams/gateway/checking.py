@@ -71,6 +71,7 @@ class RunChecker:
         self._watcher: asyncio.Task[None] | None = None
         self._told_stale = False
         self._told_evicted = False
+        self._told_failure = False
         self._feed = DecisionFeed(
             connection=Connection.from_settings(self.settings),
             topic=self.settings.topics.decisions,
@@ -109,8 +110,10 @@ class RunChecker:
                 if found is not None or shadow is not None:
                     self._map.heard(run_id or "", time.time())
                     return self._verdict(found, shadow, stale=stale, refuses=refuses)
-        except Exception:
-            log.exception("a call could not be checked")
+        except Exception as error:
+            if not self._told_failure:
+                self._told_failure = True
+                log.exception("a call could not be checked, and goes ahead as one that is not known: %s", type(error).__name__)
         if refuses:
             return self._refusal_when_stale()
         return ALLOW_STALE if stale else ALLOW

@@ -30,6 +30,10 @@ _LONGEST_PAUSE = 5.0
 #: Seconds after which the client asks again which partitions there are.
 _METADATA_AGE = 10.0
 
+#: Seconds that a broker may name an end before our place: a new leader may for a moment. The embedded broker, when its topic was
+#: made anew, does so instead of answering that our place is out of range.
+_BEYOND_END = 3.0
+
 #: Records that are handed over at a time: some milliseconds of work, between which the agent's own tasks run.
 _SLICE = 100
 
@@ -47,6 +51,8 @@ class _Progress:
     answered_at: float = -math.inf
     #: when it was last known that everything had been read
     fresh_at: float = -math.inf
+    #: since when the broker has been naming an end before our place
+    beyond_since: float | None = None
 
 
 class DecisionFeed:
@@ -178,10 +184,11 @@ class DecisionFeed:
             since = round((time.time() - self._look_back) * 1000)
             try:
                 found = await consumer.offsets_for_times(dict.fromkeys(partitions, since))
-            except KafkaError as error:  # brokers without an index of times
+            except KafkaError as error:
                 log.info("reading decisions from the beginning, the broker does not find them by time: %s", error)
                 return begin
-            begin |= {partition: at.offset for partition, at in found.items() if at is not None}
+            begin |= await consumer.end_offsets(partitions)  # where nothing is younger
+            begin |= {partition: at.offset for partition, at in found.items() if at is not None and at.timestamp >= 0}
         return begin
 
     async def _read(self, consumer: AIOKafkaConsumer) -> None:
@@ -205,6 +212,8 @@ class DecisionFeed:
             elif now - answered_at > _SILENCE:
                 raise TimeoutError(f"no answer for {_SILENCE:g} s")
             self._moved.set()
+            if beyond := {at: p.next_offset for at, p in self._progress.items() if now - (p.beyond_since or now) > _BEYOND_END}:
+                await self._out_of_range(consumer, beyond)
             known = consumer.partitions_for_topic(self._topic)
             if known is not None and len(known) > len(self._progress):
                 log.info("%s has %d partitions now", self._topic, len(known))
@@ -227,8 +236,10 @@ class DecisionFeed:
                 progress.answers += 1
                 progress.answered_at = now
             end = consumer.highwater(partition)
-            # An empty topic that was made anew has a lower end than our place in it: out of range comes with the next answer.
-            if progress.answer_stamp is not None and end is not None and progress.next_offset >= end:
+            if end is None:
+                continue
+            progress.beyond_since = (progress.beyond_since or now) if end < progress.next_offset else None
+            if progress.next_offset == end:
                 first = progress.fresh_at == -math.inf
                 progress.fresh_at = progress.answered_at
                 if first:
@@ -236,8 +247,9 @@ class DecisionFeed:
         self.fresh_at = min((progress.fresh_at for progress in self._progress.values()), default=-math.inf)
 
     async def _out_of_range(self, consumer: AIOKafkaConsumer, offsets: dict[TopicPartition, int]) -> None:
-        begin = await self._beginnings(consumer, list(offsets))
+        begin = await consumer.beginning_offsets(list(offsets))
         for partition, offset in offsets.items():
+            self._progress[partition].beyond_since = None
             if offset < begin[partition]:
                 log.warning("%s[%d]@%d: decisions up to %d are gone", *partition, offset, begin[partition])
                 self._on_gap(partition.partition)

@@ -34,7 +34,7 @@ _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 5.0
 
 #: Seconds after which the client asks again which partitions there are and who leads them.
-_METADATA_AGE = 30.0
+_METADATA_AGE = 10.0
 
 _BATCH_BYTES = 256 * 1024
 

@@ -186,7 +186,7 @@ def test_nan_is_null_and_loses_nothing() -> None:
     assert event.params == {"a": None, "b": None}
 
 
-@pytest.mark.parametrize("outcome", [{"result": Odd()}, {"result": deep()}, {"error": {"e": Odd()}}])
+@pytest.mark.parametrize("outcome", [{"result": Odd()}, {"result": [deep()]}, {"error": {"e": Odd()}}])
 def test_an_outcome_that_cannot_be_fingerprinted_is_not_known(outcome: dict[str, Any]) -> None:
     made = publisher()
     made.call_finished("r", "read", {}, **outcome)
