@@ -20,7 +20,9 @@ def milliseconds(value: Any) -> int | None:
     if isinstance(value, str):
         if not value.isdecimal():
             return _iso(value)
-        value = int(value[:20])
+        if len(value) > 20:
+            return None
+        value = int(value)
     if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
         return None
     if value <= _LARGEST_SECONDS:
