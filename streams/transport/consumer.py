@@ -13,6 +13,7 @@ from faust.types import TP
 
 from streams.transport.batch import Batch, BatchMessage, Record, StaleBatch
 from streams.transport.fetch_thread import FetchThread
+from streams.transport.foreign_stores import discard_foreign_stores
 from streams.transport.lease import Lease
 from streams.transport.progress import Delivery, Progress
 from streams.transport.table import BatchTable
@@ -301,6 +302,13 @@ class Consumer(driver.Consumer):
             self.log.warning("Cannot go back to the committed offsets yet: %r", error)
             return False
         return True
+
+    async def highwaters(self, *partitions: TP) -> Mapping[TP, int]:
+        """Return the ends of partitions (Faust asks when a recovery begins); stores that are not of them are discarded before."""
+        ends = await super().highwaters(*partitions)
+        recovery = self.app.tables.recovery  # type: ignore[attr-defined]  # not in Faust's interface
+        discard_foreign_stores(recovery, ends, cluster=await self._thread.cluster_id())
+        return ends
 
     def _batch_partitions_active(self) -> bool:
         return any(tp.topic in self._batch_topics for tp in self._active_partitions)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from aiokafka import TopicPartition, errors
 from aiokafka.protocol.fetch import FetchRequest
+from aiokafka.protocol.metadata import MetadataRequest
 from aiokafka.structs import OffsetAndMetadata
 from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread
 from faust.types import TP
@@ -93,6 +94,15 @@ class FetchThread(AIOKafkaConsumerThread):
                     raise
                 await asyncio.sleep(_PEEK_BACKOFF)
         raise AssertionError("unreachable: the last attempt returns or raises")
+
+    async def cluster_id(self) -> str:
+        """Return the name that the cluster gave itself when it was made; empty when the broker does not tell."""
+        return str(await self.call_thread(self._cluster_id))
+
+    async def _cluster_id(self) -> str:
+        client = self._ensure_consumer()._client
+        response = await client.send(client.get_random_node(), MetadataRequest([]))
+        return getattr(response, "cluster_id", None) or ""
 
     async def _peek(self, tp: TP, end: int) -> int:
         """Fetch from just before `end` and return the high watermark; `end` when the broker has nothing there."""

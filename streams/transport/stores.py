@@ -1,5 +1,6 @@
 """Where a `BatchTable` keeps its keys: in memory or in RocksDB, partition by partition."""
 
+import shutil
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
@@ -38,12 +39,18 @@ class PartitionStore(Protocol):
     def keys_of(self, partition: int) -> Iterator[bytes]:
         """Yield the keys of a partition as they are at the call."""
 
+    def discard_foreign(self, partition: int, changelog: str, end: int) -> str | None:
+        """Discard what a partition holds unless it is of this changelog, which ends before offset `end`; return why."""
+
     def size_of(self, partition: int) -> Size:
         """Return how much a partition holds, without looking through it."""
 
 
 #: Where a RocksDB partition keeps the number of its keys (RocksDB's own estimate counts every overwrite of a key).
-_COUNT_KEY = b"\xffkeys"
+_COUNT_KEY = b"\xff\x00count"
+
+#: Key under which a database names the changelog that it is of.
+_CHANGELOG_KEY = b"\xff\x00changelog"
 
 
 class MemoryStore(memory.Store[bytes, bytes]):
@@ -84,6 +91,10 @@ class MemoryStore(memory.Store[bytes, bytes]):
         """Return the number of keys, and the bytes of keys and values."""
         return Size(len(self._partitions.get(partition, ())), self._bytes.get(partition, 0))
 
+    def discard_foreign(self, partition: int, changelog: str, end: int) -> str | None:
+        """Do nothing: what is in memory was read by this process."""
+        return None
+
     def drop(self, partition: int) -> None:
         """Forget a partition."""
         self._partitions.pop(partition, None)
@@ -113,7 +124,13 @@ class MemoryStore(memory.Store[bytes, bytes]):
 
 
 class RocksDBStore(rocksdb.Store):
-    """One database per partition. It stays on disk with its position in the changelog when the partition goes away."""
+    """One database per partition. It stays on disk with its position in the changelog when the partition goes away.
+
+    Keys of our own are no UTF-8: run ids are, and may be anything.
+    """
+
+    #: Faust's own could be a run id.
+    offset_key = b"\xff\x00offset"
 
     def __init__(self, *args: Any, options: Mapping[str, Any] | None = None, **kwargs: Any) -> None:
         sizes = {"block_cache_size": ROCKSDB_BLOCK_CACHE, "write_buffer_size": ROCKSDB_WRITE_BUFFER}
@@ -170,8 +187,27 @@ class RocksDBStore(rocksdb.Store):
     def keys_of(self, partition: int) -> Iterator[bytes]:
         """Yield the keys of a partition as they are at the call (RocksDB iterates over a snapshot)."""
         for key in self._db_for_partition(partition).keys():  # noqa: SIM118  (not a mapping)
-            if key not in (self.offset_key, _COUNT_KEY):
+            if key not in (self.offset_key, _COUNT_KEY, _CHANGELOG_KEY):
                 yield key
+
+    def discard_foreign(self, partition: int, changelog: str, end: int) -> str | None:
+        """Discard a database that was filled from another changelog, or from one that has been cut short since."""
+        database = self._db_for_partition(partition)
+        stored, applied = database.get(_CHANGELOG_KEY), self.applied(partition).offset
+        reason = None
+        if stored != changelog.encode() and next(iter(database.keys()), None) is not None:
+            reason = "it is of another changelog"
+        elif applied is not None and applied >= end:
+            reason = f"it is at offset {applied}, but the changelog ends at {end}"
+        if reason is not None:
+            self._applied.pop(partition, None)
+            self._counts.pop(partition, None)
+            self._dbs.pop(partition).close()
+            shutil.rmtree(self.partition_path(partition))
+            database = self._db_for_partition(partition)
+        if stored is None or reason is not None:
+            database.put(_CHANGELOG_KEY, changelog.encode())
+        return reason
 
     def revoke_partitions(self, table: Any, tps: set[TP]) -> None:
         """Close databases at once, so that their locks are free for another worker on this machine."""

@@ -5,6 +5,7 @@ and code.
 """
 
 import asyncio
+import faulthandler
 import os
 import signal
 import sys
@@ -150,7 +151,20 @@ def _redirect(ports: dict[int, int]) -> None:
     AIOKafkaConnection.connect = connect_elsewhere
 
 
+def _tell_on_request() -> None:
+    """On SIGUSR1, write what every thread and every task is at to the log."""
+
+    def tell(number: int, frame: Any) -> None:
+        faulthandler.dump_traceback(all_threads=True)
+        for task in list(asyncio.tasks._all_tasks):  # type: ignore[attr-defined]  # of all loops
+            if not task.done():
+                task.print_stack(limit=3, file=sys.stderr)
+
+    signal.signal(signal.SIGUSR1, tell)
+
+
 if __name__ == "__main__":
     assert run_processor  # imported before the patches, so that they reach it
     install(FaultPlan.from_environment())
+    _tell_on_request()
     main()

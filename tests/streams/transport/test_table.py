@@ -205,3 +205,35 @@ async def test_many_partitions_recover_while_records_wait(worker_factory: Any, t
     second = await worker_factory([topic], group=first.app.conf.id, partitions=8, process=count, setup=box.append)
     await second.until_received(8)
     assert sizes == [2000] * 8
+
+
+@pytest.fixture
+def on_disk(tmp_path: Path) -> BatchTable:
+    """A table on disk that holds key `a` up to changelog offset 7 of partition 0."""
+    app = faust.App("unstarted", **batch_app_settings(bootstrap_servers="127.0.0.1:1", store="rocksdb://", data_dir=tmp_path))
+    table: BatchTable = app.Table("runs", partitions=2)
+    table.partitioned.discard_foreign(0, "cluster/changelog", 8)
+    table.apply_records(0, [record(7, b"a", b"1")])
+    return table
+
+
+def test_a_database_of_this_changelog_is_kept(on_disk: BatchTable) -> None:
+    assert on_disk.partitioned.discard_foreign(0, "cluster/changelog", 8) is None
+    assert contents(on_disk, 0) == {b"a": b"1"}
+
+
+@pytest.mark.parametrize(
+    ("changelog", "end"), [("other-cluster/changelog", 8), ("cluster/other-changelog", 8), ("cluster/changelog", 7)]
+)
+def test_a_database_of_another_changelog_or_of_a_longer_one_is_discarded(on_disk: BatchTable, changelog: str, end: int) -> None:
+    assert on_disk.partitioned.discard_foreign(0, changelog, end)
+    assert contents(on_disk, 0) == {}
+    assert on_disk.persisted_offset(faust.types.TP(on_disk.changelog_topic_name, 0)) is None
+    on_disk.apply_records(0, [record(0, b"b", b"1")])
+    assert on_disk.partitioned.discard_foreign(0, changelog, 1) is None, "from now on it is of that changelog"
+
+
+def test_a_key_that_is_called_like_fausts_own_is_a_key_like_any_other(on_disk: BatchTable) -> None:
+    on_disk.apply_records(0, [record(8, b"__faust\0offset__", b"1")])
+    assert contents(on_disk, 0) == {b"a": b"1", b"__faust\0offset__": b"1"}
+    assert on_disk.persisted_offset(faust.types.TP(on_disk.changelog_topic_name, 0)) == 8
