@@ -1,13 +1,7 @@
 """Verifies partitions: reads what was published, replays the inputs, compares; several partitions at a time."""
 
-import gc
-import multiprocessing
-import os
-import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +15,7 @@ from streams.audit.input_order import in_order
 from streams.audit.inputs import Input, InputReader, InputRecord
 from streams.audit.log_reader import LogReader
 from streams.audit.policy_timeline import Era, in_force_from, timeline
+from streams.audit.processes import OnProgress, in_processes
 from streams.audit.published import PublishedDecisions, envelope_checked
 from streams.audit.ranges import PartitionRange
 from streams.audit.replayer import Doubt, Replayer
@@ -31,17 +26,7 @@ from streams.detection.facts import RunPartition
 #: Findings kept of a partition; beyond it they are only counted.
 MAX_FINDINGS = 10_000
 
-#: Records below which one process is faster: starting another takes about a second.
-_WORTH_A_PROCESS = 100_000
-
-#: Allocations between two garbage collections. Runs are many small objects that live long, and Python's 700 has them looked
-#: through all the time: a third of the whole work (measured).
-GC_THRESHOLD = 100_000
-
 _LOOK_INTERVAL = 0.2
-
-#: Told how many records were read since the last time.
-OnProgress = Callable[[int], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,18 +63,8 @@ class PartitionResult:
 
 def verify_partition(task: PartitionTask, on_progress: OnProgress = lambda records: None) -> PartitionResult:
     """Verify one partition; raises `KafkaError` and `LogError`."""
-    with _rare_collections(), LogReader(Connection.from_settings(task.settings)) as reader:
+    with LogReader(Connection.from_settings(task.settings)) as reader:
         return _Verification(task, reader, on_progress).run()
-
-
-@contextmanager
-def _rare_collections() -> Iterator[None]:
-    before = gc.get_threshold()
-    gc.set_threshold(GC_THRESHOLD, *before[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
 
 
 def verify_partitions(
@@ -99,48 +74,8 @@ def verify_partitions(
     on_progress: OnProgress = lambda records: None,
 ) -> Iterator[PartitionResult]:
     """Verify partitions, each in one of `processes` (by default as many as there are cores), and yield them as they are done."""
-    number = min(processes or os.cpu_count() or 1, len(tasks))
-    if number <= 1 or (processes is None and sum(task.records for task in tasks) < _WORTH_A_PROCESS):
-        for task in tasks:
-            yield verify_partition(task, on_progress)
-        return
-    context = multiprocessing.get_context("spawn")
-    counter = context.Value("q", 0)
-    with ProcessPoolExecutor(number, context, initializer=_begin_process, initargs=(counter,)) as pool:
-        try:
-            running: set[Future[PartitionResult]] = {
-                pool.submit(_verify_in_process, task) for task in sorted(tasks, key=lambda task: -task.records)
-            }
-            reported = 0
-            while running:
-                done, running = wait(running, timeout=_LOOK_INTERVAL, return_when=FIRST_COMPLETED)
-                on_progress(counter.value - reported)
-                reported = counter.value
-                for future in done:
-                    yield future.result()
-        except BaseException:
-            # Ctrl-C, an error or a caller that has enough: nothing of it is to go on.
-            for process in multiprocessing.active_children():
-                process.terminate()
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-
-
-_counter: Any = None
-
-
-def _begin_process(counter: Any) -> None:
-    global _counter
-    _counter = counter
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # ends at once and without a traceback; the parent says what there is to say
-
-
-def _verify_in_process(task: PartitionTask) -> PartitionResult:
-    def report(records: int) -> None:
-        with _counter.get_lock():
-            _counter.value += records
-
-    return verify_partition(task, report)
+    records = [task.records for task in tasks]
+    yield from in_processes(verify_partition, tasks, records=records, processes=processes, on_progress=on_progress)
 
 
 class _Verification:

@@ -1,5 +1,6 @@
 """`loopwarden audit`: verify what was decided, explain it, and try another policy on it."""
 
+import sys
 import time
 from pathlib import Path
 from types import TracebackType
@@ -11,16 +12,22 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from schemas.policy import read_policy
+from streams.audit.explain_text import calls_table, ending, story
+from streams.audit.explaining import Explainer, ExplainError
 from streams.audit.findings import Finding, Tally
-from streams.audit.log_reader import LogError
+from streams.audit.log_reader import LogError, LogReader
 from streams.audit.planning import PATIENCE, Selection, plan
 from streams.audit.ranges import RangeError
 from streams.audit.resume import ResumeError, ResumeFile
+from streams.audit.trying import UnknownPolicyError, WhatIfTask, try_policy
 from streams.audit.verify import PartitionResult, verify_partitions
 from streams.audit.verify_text import finding_line, tally_lines
+from streams.audit.what_if import Difference
+from streams.audit.what_if_text import change_line, summary, tables
 from streams.cli.options import Bootstrap, Json, TopicPrefix, settings_with
 from streams.cli.outcomes import FINDINGS, WRONG_USE
 from streams.cli.terminal import printable
+from streams.connection import Connection
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=True)
 
@@ -31,6 +38,7 @@ From = Annotated[
 To = Annotated[list[str] | None, typer.Option("--to", metavar="WHERE", help="up to this one, exclusive; by default all there is")]
 Partition = Annotated[list[int] | None, typer.Option("--partition", metavar="N", help="only this one; may be repeated")]
 Run = Annotated[str | None, typer.Option("--run", metavar="ID", help="only this run")]
+Processes = Annotated[int | None, typer.Option("--processes", min=1, help="partitions at a time; by default the cores")]
 Group = Annotated[str | None, typer.Option("--group", help="the workers' consumer group [env: LOOPWARDEN_GROUP]")]
 
 #: Seconds that work may take in silence.
@@ -99,6 +107,87 @@ def verify(
     _print_tally(total, json=json)
     if total.differences:
         raise typer.Exit(FINDINGS)
+
+
+@app.command(epilog="Example: loopwarden audit explain 0b5f3e9c51c04f5f8a1f3f3d2d4f6a77 --run session:42")
+def explain(
+    decision_id: Annotated[str | None, typer.Argument(metavar="[DECISION_ID]", help="by default the run's latest")] = None,
+    run: Annotated[str | None, typer.Option("--run", metavar="ID", help="the run; spares the search for the decision")] = None,
+    partition: Annotated[int | None, typer.Option("--partition", metavar="N", min=0, help="search this partition only")] = None,
+    json: Json = False,
+    bootstrap: Bootstrap = None,
+    topic_prefix: TopicPrefix = None,
+) -> None:
+    """Tell why a decision was made: the calls it rests on, the policy behind it, what gateways were told and did.
+
+    Of the events only the run's partition is read, from the run's beginning to the decision and a little further. A decision
+    without --run or --partition is searched for in the whole decisions topic.
+    """
+    if decision_id is None and run is None:
+        raise typer.BadParameter("name a decision, or a run with --run")
+    settings = settings_with(bootstrap_servers=bootstrap, topic_prefix=topic_prefix)
+    try:
+        with LogReader(Connection.from_settings(settings)) as reader, Progressing("reading", None) as progress:
+            explainer = Explainer(reader, settings, on_progress=progress.advance)
+            explained = explainer.explain(decision_id, run_id=run, partition=partition)
+    except (ExplainError, LogError) as error:
+        raise _wrong_use(error) from None
+    if json:
+        typer.echo(orjson.dumps(explained.to_json()).decode())
+        return
+    for line in story(explained):
+        typer.echo(printable(line))
+    if (table := calls_table(explained)) is not None:
+        Console(highlight=False, markup=False, soft_wrap=not sys.stdout.isatty()).print(table)
+    for line in ending(explained):
+        typer.echo(printable(line))
+
+
+@app.command("what-if", epilog="Example: loopwarden audit what-if --policy stricter.json5 --from 2026-11-29T00:00:00Z")
+def what_if(
+    policy: Annotated[Path, typer.Option("--policy", help="the policy to be tried, JSON5")],
+    base: Annotated[
+        Path | None, typer.Option("--base", help="compare with this policy instead of those that were in force")
+    ] = None,
+    start: From = None,
+    end: To = None,
+    partition: Partition = None,
+    run: Run = None,
+    list_changes: Annotated[bool, typer.Option("--list", help="print every decision that changes")] = False,
+    processes: Processes = None,
+    json: Json = False,
+    bootstrap: Bootstrap = None,
+    topic_prefix: TopicPrefix = None,
+) -> None:
+    """Judge recorded events by another policy: which decisions are gained, lost, earlier or later, and how many calls it saves.
+
+    The events are those that happened: after a refusal an agent would have gone on differently. Changes nothing in the cluster.
+    """
+    settings = settings_with(bootstrap_servers=bootstrap, topic_prefix=topic_prefix)
+    other, compared = read_policy(policy), None if base is None else read_policy(base)
+    total = Difference()
+    try:
+        planned = plan(settings, _selection(start, end, partition, run), patience=0.0)
+        tasks = [
+            WhatIfTask(partition=one, policy=other.to_mapping(), base=None if compared is None else compared.to_mapping())
+            for one in planned
+        ]
+        with Progressing("trying", sum(task.partition.records for task in tasks)) as progress:
+            for result in try_policy(tasks, processes=processes, on_progress=progress.advance):
+                progress.pause()
+                total.add(result.difference)
+                for change in result.changes if json or list_changes else ():
+                    typer.echo(orjson.dumps(change.to_json()).decode() if json else printable(change_line(change)))
+    except (LogError, RangeError, UnknownPolicyError) as error:
+        raise _wrong_use(error) from None
+    if json:
+        typer.echo(orjson.dumps({"kind": "summary", "policy_version": other.version, **total.to_json()}).decode())
+        return
+    typer.echo(f"Policy {other.version} on the recorded events:")
+    for line in summary(total):
+        typer.echo(f"  {line}")
+    for table in tables(total):
+        Console(highlight=False, markup=False).print(table)
 
 
 def _selection(start: list[str] | None, end: list[str] | None, partitions: list[int] | None, run: str | None) -> Selection:
