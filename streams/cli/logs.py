@@ -46,6 +46,14 @@ def configure_logs(log_format: Literal["auto", "console", "json"]) -> None:
         logging.getLogger(name).setLevel(logging.ERROR)
 
 
+def let_kafka_client_speak() -> None:
+    """Show the warnings of the Kafka client, which commands that end with its error keep silent.
+
+    For processes that live through an outage of the broker; `streams.transport.log_limit` bounds their number.
+    """
+    logging.getLogger("aiokafka").setLevel(logging.NOTSET)
+
+
 def _ordered(_: object, __: str, fields: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     """Put first what the eye looks for first."""
     first = {name: fields.pop(name) for name in ("timestamp", "level", "event") if name in fields}

@@ -13,7 +13,7 @@ import typer
 
 from schemas.policy import PolicyDocument, read_policy
 from schemas.settings import Settings
-from streams.cli.logs import configure_logs
+from streams.cli.logs import configure_logs, let_kafka_client_speak
 from streams.cli.options import Bootstrap, TopicPrefix, settings_with
 from streams.operations.graceful_worker import GracefulWorker, Watch, leave
 from streams.operations.health import Health
@@ -57,6 +57,7 @@ def worker(
     signs = VitalSigns(max_lag=settings.ready_max_lag)
     heartbeat = Heartbeat()
     faust_app = create_app(settings, document, partitions=partitions, on_failure=_give_up, vital_signs=signs)
+    let_kafka_client_speak()
     probes = {
         "livez": heartbeat.health,
         # The signs are taken by the event loop: of one that is stuck they are old.

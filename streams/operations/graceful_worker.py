@@ -17,7 +17,7 @@ from streams.operations.heartbeat import INTERVAL, Heartbeat
 
 #: Seconds after the first signal until the process ends all the same: a broker that does not answer would keep it for a minute.
 #: What was not committed is processed again by the next worker, to the same decisions. Kubernetes waits 30 s, Compose 10 s.
-STOP_PATIENCE = 9.0
+STOP_PATIENCE = 8.0
 
 log = structlog.get_logger()
 

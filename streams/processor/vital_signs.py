@@ -91,8 +91,10 @@ class VitalSigns:
         self._lags: dict[TP, LagClock] = {}
         self._exported: dict[Gauge, set[tuple[str, ...]]] = {}
         self._clock = clock
-        self._said_ready: bool | None = None
-        self._unready_since: float | None = None
+        #: Names of the failed checks: those that the log was told of (None: nothing yet), and those seen since when.
+        self._said: tuple[str, ...] | None = None
+        self._seen: tuple[str, ...] = ()
+        self._seen_since = clock()
 
     def watch(self, processor: RunProcessor, runs: BatchTable) -> None:
         """Take the signs of this processor and the table of its runs from now on."""
@@ -177,13 +179,15 @@ class VitalSigns:
 
     def _say(self) -> None:
         health = self.readiness()
-        if health.ok:
-            if not self._said_ready:
-                log.info("worker is ready", partitions=list(self.picture.assigned))
-            self._said_ready, self._unready_since = True, None
+        failed = tuple(check.name for check in health.checks if not check.ok)
+        if failed != self._seen:
+            self._seen, self._seen_since = failed, self._clock()
+        if failed == self._said or self.picture.stopping:
             return
-        if self._unready_since is None:
-            self._unready_since = self._clock()
-        elif self._said_ready is not False and not self.picture.stopping and self._clock() - self._unready_since >= UNREADY_FOR:
+        if health.ok:
+            log.info("worker is ready", partitions=list(self.picture.assigned))
+        elif self._clock() - self._seen_since >= UNREADY_FOR:
             log.warning("worker is not ready", reason=health.faults)
-            self._said_ready = False
+        else:
+            return
+        self._said = failed

@@ -83,3 +83,15 @@ except ValueError:
 """
     (line,) = logged_json(code)
     assert "ValueError: broken" in line["exception"]
+
+
+def test_a_process_that_outlives_an_outage_shows_the_kafka_clients_warnings() -> None:
+    code = """
+from streams.cli.logs import let_kafka_client_speak
+logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # as the command line does
+logging.getLogger("aiokafka.conn").error("before")
+let_kafka_client_speak()
+logging.getLogger("aiokafka.conn").error("after")
+logging.getLogger("aiokafka.conn").info("chatter")
+"""
+    assert [line["event"] for line in logged_json(code)] == ["after"]
