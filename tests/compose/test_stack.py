@@ -5,11 +5,14 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from tests.compose.command_lines import SETTINGS, check_command_line
 
@@ -134,3 +137,23 @@ def test_the_image_gets_all_that_the_package_is_built_from_and_nothing_else() ->
     allowed = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
     assert sources == allowed
     assert all((ROOT / source).exists() for source in sources)
+
+
+async def test_kafka_knows_each_setting_and_starts_with_it(services: dict[str, Any], kafka_factory: Callable[..., Any]) -> None:
+    """All but listeners and folders, which are another machine's."""
+    given = {
+        variable.removeprefix("KAFKA_").lower().replace("_", "."): value
+        for variable, value in services["kafka"]["environment"].items()
+        if variable != "KAFKA_HEAP_OPTS"
+    }
+    places = {name for name in given if "listener" in name or name in {"log.dirs", "controller.quorum.voters"}}
+    kafka = kafka_factory(properties={name: value for name, value in given.items() if name not in places})
+    client = AIOKafkaAdminClient(bootstrap_servers=kafka.bootstrap_servers)
+    await client.start()
+    try:
+        (answer,) = await client.describe_configs([ConfigResource(ConfigResourceType.BROKER, "1")])
+    finally:
+        await client.close()
+    in_force = {config[0]: config[1] for resource in answer.resources for config in resource[4]}
+    assert given.keys() <= in_force.keys()
+    assert all(in_force[name] == value for name, value in given.items() if name not in places)
