@@ -24,9 +24,13 @@ class FileContext:
         """Return the place of a line."""
         return Place(self.file, line)
 
-    def run_id_at(self, document: int) -> str:
-        """Return the run id of a document that does not name its run: several of them in one file are several runs."""
-        return self.run_id if document == 1 else f"{self.run_id}:{document}"
+    def run_id_at(self, document: int, element: int = 0) -> str:
+        """Return the run id of a document, or of an element of one, that does not name its run.
+
+        Several of them in one file are several runs: `log`, `log:17`, `log[3]`, `log:17[3]`.
+        """
+        run_id = self.run_id if document == 1 else f"{self.run_id}:{document}"
+        return f"{run_id}[{element}]" if element else run_id
 
 
 class Reader(Protocol):

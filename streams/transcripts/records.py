@@ -18,6 +18,11 @@ _MAX_OUTLINE_BYTES = 64 * 1024
 #: Arrays whose elements become records of their own, so that a document of any size can be read.
 _SPLIT: dict[str, Any] = {
     "messages": {},
+    "traj": {},
+    "history": {},
+    "conversation": {},
+    "trajectory": {},
+    "loglines": {},
     "steps": {},
     "subagent_trajectories": {},
     "input": {},
@@ -28,6 +33,11 @@ _SPLIT: dict[str, Any] = {
     "resource_spans": {"scope_spans": {"spans": {}}},
 }
 
+#: Members of objects that log a request and its response. Those are one record while they are small enough: what was answered
+#: belongs behind what was asked, wherever it stands.
+_EXCHANGE = frozenset({"choices", "request", "response"})
+_MAX_WHOLE_BYTES = 64 * 1024 * 1024
+
 Shape = Literal["lines", "document"]
 Meter = Callable[[int], None]
 
@@ -37,15 +47,15 @@ class Record(NamedTuple):
 
     `document` is the line on which the value, or the document that it is a part of, begins: it tells documents of one file apart.
     A large document comes as an outline (its small members, its long arrays empty) and then one record for each element, which
-    has the outline's members again and is not `first`. Anything else is `first`. `listed`: the value is an element of an array,
-    which is then the document.
+    has the outline's members again and is not `first`. Anything else is `first`. `element` counts the elements of an array,
+    which is then the document, from 1; 0 for what is no element.
     """
 
     value: Any
     line: int
     document: int
     first: bool = True
-    listed: bool = False
+    element: int = 0
 
 
 class BadRecord(NamedTuple):
@@ -99,8 +109,8 @@ def records_of_lines(file: IO[bytes], *, meter: Meter) -> Iterator[Record | BadR
                 yield BadRecord(number, "not JSON" if ended else "not JSON: the last line is cut off")
             continue
         if isinstance(value, list):
-            for element in value:
-                yield Record(element, number, number, listed=True)
+            for count, element in enumerate(value, start=1):
+                yield Record(element, number, number, element=count)
         else:
             yield Record(value, number, number)
     meter(unmetered)
@@ -114,8 +124,9 @@ def records_of_document(file: IO[bytes], *, meter: Meter) -> Iterator[Record | B
         while first := cursor.peek():
             document = cursor.line
             listed = first == b"["
-            for value, line, is_first in _elements(cursor) if listed else _members(cursor, file):
-                yield Record(value, line, document, is_first, listed)
+            parts = _elements(cursor) if listed else _members(cursor, file)
+            for count, (value, line, is_first) in enumerate(parts, start=1):
+                yield Record(value, line, document, is_first, count if listed else 0)
                 if cursor.offset - metered > HEAD_BYTES:
                     meter(cursor.offset - metered)
                     metered = cursor.offset
@@ -135,20 +146,25 @@ def _members(cursor: JsonCursor, file: IO[bytes]) -> Iterator[tuple[Any, int, bo
         yield cursor.value(), line, True
         return
     line = cursor.line
-    outline = _outline(cursor, file)
+    outline, keys, size = _outline(cursor, file)
+    if (keys & _EXCHANGE or {"input", "output"} <= keys) and size <= _MAX_WHOLE_BYTES:
+        yield cursor.value(), line, True
+        return
     yield outline, line, True
     header = {key: value for key, value in outline.items() if key not in _SPLIT}
     yield from ((part, line, False) for part, line in _parts(cursor, _SPLIT, header))
 
 
-def _outline(cursor: JsonCursor, file: IO[bytes]) -> dict[str, Any]:
-    """Look ahead over an object and return its small members; where it breaks off, those before the break."""
+def _outline(cursor: JsonCursor, file: IO[bytes]) -> tuple[dict[str, Any], set[str], int]:
+    """Look ahead over an object: its small members, all its keys and its bytes; where it breaks off, those before the break."""
     position = file.tell()
     file.seek(cursor.offset)
     ahead = JsonCursor(file, line=cursor.line)
     outline: dict[str, Any] = {}
+    keys: set[str] = set()
     try:
         for key in _each_key(ahead):
+            keys.add(key)
             if key in _SPLIT and ahead.peek() == b"[":
                 outline[key] = []
                 ahead.skip_value()
@@ -162,7 +178,7 @@ def _outline(cursor: JsonCursor, file: IO[bytes]) -> dict[str, Any]:
     except BrokenJsonError:
         pass  # met again, and told, when the parts are read
     file.seek(position)
-    return outline
+    return outline, keys, ahead.offset - cursor.offset
 
 
 def _parts(cursor: JsonCursor, split: dict[str, Any], header: dict[str, Any]) -> Iterator[tuple[dict[str, Any], int]]:

@@ -50,7 +50,7 @@ class _Reader:
         if not isinstance(record.value, dict) or ("steps" not in record.value and "subagent_trajectories" not in record.value):
             yield NotUnderstood(self._context.place(record.line), "not a trajectory: no steps")
             return
-        fallback = self._context.run_id_at(record.line if record.listed else record.document)
+        fallback = self._context.run_id_at(record.document, record.element)
         yield from self._trajectory(record.value, self._context.place(record.line), fallback=fallback, parent=None)
 
     def finish(self) -> Iterator[Item]:

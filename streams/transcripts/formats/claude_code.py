@@ -1,5 +1,7 @@
 """Claude Code session files, and the stream that `claude -p --output-format stream-json` prints: JSON lines.
 
+Sessions of the web, which come as one document with `loglines`, are read too.
+
 Anthropic documents the messages (the Messages API: `tool_use` and `tool_result` blocks) and the stream (Agent SDK,
 SDKMessage). The session files have no public definition; this follows public readers of them: simonw/claude-code-transcripts,
 daaain/claude-code-log, ryoppippi/ccusage (what is repeated on resuming, sidechains), and the article on continued sessions at
@@ -72,6 +74,8 @@ _MAX_RESPONSES = 1000
 
 def recognises(value: Any) -> bool:
     """Whether a record is a message or a note of a session."""
+    if isinstance(value, dict) and isinstance(value.get("loglines"), list):
+        return True
     if not isinstance(value, dict) or not isinstance(value.get("type"), str):
         return False
     kind = value["type"]
@@ -95,6 +99,10 @@ class _Reader:
     def read(self, record: Record) -> Iterator[Item]:
         place = self._context.place(record.line)
         entry = record.value
+        if isinstance(entry, dict) and isinstance(lines := entry.get("loglines"), list):
+            for line in lines:
+                yield from self.read(record._replace(value=line))
+            return
         kind = word(entry.get("type")) if isinstance(entry, dict) else ""
         if kind in _MESSAGES:
             yield from self._message(entry, place)

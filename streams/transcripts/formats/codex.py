@@ -1,4 +1,4 @@
-"""Codex CLI rollout files: JSON lines with `timestamp`, `type` and `payload`.
+"""Codex CLI rollout files: JSON lines with `timestamp`, `type` and `payload`; and the stream of `codex exec --json`.
 
 Written from openai/codex (codex-rs/protocol/src/protocol.rs: RolloutLine, RolloutItem, SessionMeta, TokenUsageInfo;
 codex-rs/protocol/src/models.rs: ResponseItem; codex-rs/rollout/src/policy.rs: what is kept). Files of mid-2025, with bare items
@@ -17,6 +17,7 @@ from typing import Any
 from schemas.fingerprints import args_hash
 from streams.transcripts.amounts import count, total
 from streams.transcripts.codex_output import stable_result
+from streams.transcripts.codex_stream import CodexStream, is_stream_event
 from streams.transcripts.content import error_message
 from streams.transcripts.format import FileContext, Format
 from streams.transcripts.items import CallStarted, Compacted, Copied, Item, NotUnderstood, Place, PromptGiven, RunRef, Spent
@@ -51,6 +52,8 @@ def recognises(value: Any) -> bool:
         return False
     if isinstance(value.get("payload"), dict) and word(value.get("type")) in _RECORDS:
         return True
+    if word(value.get("type")) == "thread.started":
+        return "thread_id" in value
     return "type" not in value and {"id", "timestamp", "instructions"} <= value.keys()
 
 
@@ -63,6 +66,7 @@ class _Reader:
         self._named = False
         self._copied_ids: set[str] = set()
         self._tokens = 0
+        self._stream = CodexStream(self._calls)
         #: nothing of the thread's own has come yet
         self._copying = False
 
@@ -91,6 +95,11 @@ class _Reader:
 
     def _bare(self, line: dict[str, Any], place: Place, time: int | None) -> Iterator[Item]:
         if "record_type" in line:
+            return
+        if is_stream_event(line):
+            if word(line.get("type")) == "thread.started":
+                self._meta({"id": line.get("thread_id")})
+            yield from self._stream.read(line, self._run, place)
             return
         if "type" not in line and "instructions" in line:
             self._meta(line)

@@ -3,8 +3,9 @@
 Source: OpenAI's API reference (Chat: messages, tool calls, the older `function_call`, `usage`). Read are a message a line, a list
 of messages, and objects with `messages` and, where they log a response, `choices` or a `response` with them.
 
-* A list of messages, or an object with them, is a run; a file with one message a line is one run. An object may name its
-  conversation (`conversation_id`, `session_id`, `thread_id`, `trace_id`, `run_id`, also inside `metadata`).
+* A list of messages, or an object with them (also as `traj`, `conversation`, `history` or `trajectory`), is a run; a file with
+  one message a line is one run. An object may name its conversation (`conversation_id`, `session_id`, `thread_id`, `trace_id`,
+  `run_id`, also inside `metadata`).
 * Logs of requests repeat the conversation each time: a record whose messages begin with all of an earlier one's goes on with its
   run.
 * The API marks no failed results, so none is taken for an error, except Anthropic's `is_error`.
@@ -27,6 +28,8 @@ from streams.transcripts.words import word
 _ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
 _NAMES = ("conversation_id", "session_id", "thread_id", "trace_id", "run_id", "custom_id", "task_id")
 _TIMES = ("timestamp", "created_at", "created", "time", "ts")
+#: Where records keep their messages: requests and data sets, and the results of benchmarks.
+_LISTS = ("messages", "traj", "conversation", "history", "trajectory")
 _MEMBERS = ("role", "content", "tool_calls", "function_call", "tool_call_id", "name")
 
 
@@ -36,9 +39,10 @@ def recognises(value: Any) -> bool:
         return False
     if word(value.get("role")) in _ROLES and ("content" in value or "tool_calls" in value) and "type" not in value:
         return True
-    messages = value.get("messages")
-    if isinstance(messages, list):
-        return all(isinstance(message, dict) and word(message.get("role")) in _ROLES for message in messages[:3])
+    for name in _LISTS:
+        messages = value.get(name)
+        if isinstance(messages, list) and (messages or name == "messages"):
+            return all(isinstance(message, dict) and word(message.get("role")) in _ROLES for message in messages[:3])
     return isinstance(value.get("choices"), list) or (isinstance(value.get("request"), dict) and recognises(value["request"]))
 
 
@@ -56,19 +60,19 @@ class _Reader:
             return
         time = _time(value)
         if word(value.get("role")) in _ROLES:
-            document = record.document if record.listed else 1
+            document = record.document if record.element else 1
             run_id = _name(value) or self._context.run_id_at(document)
             yield from self._message(value, RunRef(run_id, run_id), place, time)
             return
         request = value.get("request")
         source: dict[str, Any] = request if isinstance(request, dict) and "messages" in request else value
-        messages = source.get("messages")
+        messages = next((source[name] for name in _LISTS if isinstance(source.get(name), list)), None)
         answers = list(_answers(value))
         if not isinstance(messages, list) and not answers:
             yield NotUnderstood(place, "not a message, and no messages in it")
             return
         given = messages if isinstance(messages, list) else []
-        run_id = _name(value) or _name(source) or self._context.run_id_at(record.document)
+        run_id = _name(value) or _name(source) or self._context.run_id_at(record.document, record.element)
         if not record.first or (not given and not answers):  # a part of a large document, or its outline
             yield from self._all(given, RunRef(run_id, run_id), place, time)
             return

@@ -55,7 +55,7 @@ class _Reader:
             yield NotUnderstood(place, "not an item")
             return
         if isinstance(value.get("type"), str) and "object" not in value:
-            run_id = self._context.run_id_at(record.document if record.listed else 1)
+            run_id = self._context.run_id_at(record.document if record.element else 1)
             yield from self._item(value, RunRef(run_id, run_id), place, _time(value))
             return
         request, response = value.get("request"), value.get("response")
@@ -70,11 +70,11 @@ class _Reader:
         time = _time(answered) or _time(value)
         named = self._named(asked, answered)
         if not record.first:
-            run_id = named or self._context.run_id_at(record.document)
+            run_id = named or self._context.run_id_at(record.document, record.element)
             yield from self._items([*given, *made], RunRef(run_id, run_id), place, time)
             return
         resumed, known, digest = self._conversations.resume(given)
-        run_id = named or resumed or self._context.run_id_at(record.document)
+        run_id = named or resumed or self._context.run_id_at(record.document, record.element)
         run = RunRef(run_id, run_id)
         if isinstance(asked.get("input"), str):
             yield PromptGiven(run, place, time)

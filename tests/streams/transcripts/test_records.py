@@ -50,8 +50,8 @@ def test_lines_have_their_numbers_and_bad_ones_do_not_stop_the_reading() -> None
     assert found == [
         Record({"a": 1}, 1, 1),
         BadRecord(3, "not JSON"),
-        Record(1, 4, 4, listed=True),
-        Record({"b": 2}, 4, 4, listed=True),
+        Record(1, 4, 4, element=1),
+        Record({"b": 2}, 4, 4, element=2),
         BadRecord(5, "not JSON"),
         BadRecord(6, "not JSON: the last line is cut off"),
     ]
@@ -105,4 +105,14 @@ def test_what_stands_before_a_break_is_read() -> None:
 
 def test_several_documents_in_one_file_are_told_apart() -> None:
     found = document(b'[{"n": 1}]\n{"n": 2}\n\n[3]')
-    assert found == [Record({"n": 1}, 1, 1, listed=True), Record({"n": 2}, 2, 2), Record(3, 4, 4, listed=True)]
+    assert found == [Record({"n": 1}, 1, 1, element=1), Record({"n": 2}, 2, 2), Record(3, 4, 4, element=1)]
+
+
+@pytest.mark.parametrize(
+    "whole", [{"messages": [1], "choices": [2]}, {"input": [1], "output": [2]}, {"request": {}, "response": {}}]
+)
+def test_a_request_with_its_response_stays_in_one_piece(whole: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    text = json.dumps(whole, indent=1).encode()
+    assert document(text) == [Record(whole, 1, 1)]
+    monkeypatch.setattr(records, "_MAX_WHOLE_BYTES", 10)
+    assert len(document(text)) > 1 or "request" in whole

@@ -21,9 +21,10 @@ CASES = [
 ]
 
 
-def test_every_format_has_ten_samples() -> None:
+def test_every_format_has_ten_samples_or_more() -> None:
     counts = {folder.name: len(json.loads((folder / "expected.json").read_text())) for folder in SAMPLES.iterdir()}
-    assert counts == dict.fromkeys(FORMATS, 10)
+    assert set(counts) == set(FORMATS)
+    assert min(counts.values()) >= 10
 
 
 @pytest.mark.parametrize(("format_name", "name", "expected"), CASES)
