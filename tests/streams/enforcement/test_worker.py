@@ -325,3 +325,16 @@ async def test_a_worker_that_cannot_reach_a_broker_can_be_stopped(scene: Scene, 
     async with asyncio.timeout(10):
         await running
     silent.close()
+
+
+async def test_a_run_that_fills_the_partition_and_is_never_answered_lets_the_others_through_in_time(
+    scene: Scene, hook: Hook, decision_factory: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(partition_work, "MOST_UNHANDLED", 10)
+    async with unanswered(hook, RUN):
+        await scene.publish(*(decision_factory(run=RUN) for _ in range(40)))
+        async with scene.worker(webhook(hook, timeout=0.3), limits=EnforcementLimits(give_up_after=4.0)) as worker:
+            await until(lambda: worker._work and worker._work[partition_of(RUN, PARTITIONS)].full)
+            await scene.publish(other := decision_factory(run=OTHER_RUN))
+            await until(lambda: hook.answered[other.decision_id])
+            assert len(await scene.dead_letters(40)) == 40
