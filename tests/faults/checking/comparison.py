@@ -49,7 +49,7 @@ def compare(expected: Outcome, observed: Outcome) -> Differences:
     _compare_maps("decision", expected.decisions, observed.decisions, found)
     _compare_maps("verdict standing", expected.standing, observed.standing, found)
     _compare_maps("dead letter", expected.dead_letters, observed.dead_letters, found)
-    _compare_maps("state", expected.states, observed.states, found, _differing_fields)
+    _compare_maps("state", expected.states, observed.states, found, differing_fields)
     for run in sorted(observed.ended - expected.ended):
         found.extra += 1
         found.examples.append(f"state of a run that has not ended says so: {run}")
@@ -90,7 +90,7 @@ def _shown(value: object) -> str:
     return str(value)[:600]
 
 
-def _differing_fields(place: tuple[int, str], expected: bytes, observed: bytes) -> str:
+def differing_fields(place: tuple[int, str], expected: bytes, observed: bytes) -> str:
     """Name the fields of a state that differ; empty when only the order of maps does, which tells how the topics interleaved."""
     before, after = (_fields(state_codec.decode(place[1], stored)) for stored in (expected, observed))
     return ", ".join(f"{name} expected {before[name]}, found {after[name]}" for name in before if before[name] != after[name])
