@@ -23,12 +23,19 @@ class Delivery(BaseModel):
     event_name: ClassVar[str] = "delivery"
 
     decision_id: Hash
+    """The decision; `group` and this make the CloudEvents id, equal for copies."""
     run_id: RunId
+    """The run of the decision."""
     group: str
+    """The enforcement group that handed it over; each receiver has one."""
     outcome: Literal["delivered", "dead_lettered"]
+    """`delivered`: the receiver took it; `dead_lettered`: it was given up."""
     attempts: Annotated[int, Field(ge=0)]
+    """How often it was offered."""
     decision: Origin
+    """Where the decision stands."""
     at: Timestamp
+    """When it was brought to an end."""
 
     def to_record(self) -> bytes:
         """Write it as a structured CloudEvent."""

@@ -1,6 +1,6 @@
-"""The AsyncAPI 3.1 document: what a worker receives and sends, with Kafka bindings 0.5.0.
+"""The AsyncAPI 3.1 document: what Loopwarden receives and sends, with Kafka bindings 0.5.0.
 
-Operations are the worker's: what it receives, a gateway or an operator sends, and the other way round.
+Operations are those of workers and enforcement workers: what they receive, a gateway or an operator sends, and the reverse.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,23 +20,31 @@ _ADDRESSES: Final[Mapping[Channel, str]] = {
     "toolCalls": _TOPICS.tool_calls,
     "compactions": _TOPICS.compactions,
     "decisions": _TOPICS.decisions,
+    "deliveries": _TOPICS.deliveries,
     "policies": _TOPICS.policies,
 }
 _CHANNEL_TEXTS: Final[Mapping[Channel, str]] = {
     "toolCalls": "Tool calls and run ends, written by gateways.",
     "compactions": "Context compactions, written by gateways.",
     "decisions": "Decisions and policy markers, written by workers.",
+    "deliveries": "What became of decisions at receivers, written by enforcement workers, in the partition of the decision.",
     "policies": "Policies in force, written by operators. A null value (a tombstone) takes the policy of its key away.",
 }
+_DEAD_LETTERS: Final[Mapping[Channel, str]] = {
+    "toolCalls": "Records of the tool-calls topic that are no events, untouched, written by workers.",
+    "compactions": "Records of the compactions topic that are no events, untouched, written by workers.",
+    "decisions": "Decisions that a receiver did not take, and records that are none, untouched, written by enforcement workers.",
+    "policies": "Records of the policies topic that are no policies, untouched, written by one of the workers.",
+}
 _PARTITIONS: Final = (
-    "The input topics, their dead letters and the decisions topic have the same number of partitions, each installation its own. "
+    "All topics but that of the policies have the same number of partitions, each installation its own. "
     "A run has the same partition number in all: (murmur2(key) & 0x7fffffff) mod partitions, as the Java client computes it. "
     "Clients on librdkafka must be told so (`partitioner=murmur2_random`)."
 )
 #: Of the dead letters: header name behind `loopwarden.error.` -> what it holds.
 _ERROR_HEADERS: Final = {
     "code": "What is wrong, for programs: `empty`, `too_large`, `not_json`, `not_cloudevent`, `unknown_type`, `wrong_topic`, "
-    "`invalid_data` or `key_mismatch`; more may come.",
+    "`invalid_data` or `key_mismatch`; of a decision also what its receiver said, such as `http_400`; more may come.",
     "message": "What is wrong, for people: names the field, never its content.",
     "topic": "The topic that the record came from.",
     "partition": "Its partition, decimal.",
@@ -44,13 +52,14 @@ _ERROR_HEADERS: Final = {
     "group": "The consumer group of the worker.",
     "time": "When it was put here, RFC 3339.",
 }
+_ATTEMPTS: Final = "Of a decision: how often it was offered to the receiver, decimal."
 
 
 def asyncapi() -> dict[str, Any]:
     """Return the whole document."""
     return {
         "asyncapi": "3.1.0",
-        "id": "urn:loopwarden:worker",
+        "id": "urn:loopwarden",
         "info": {
             "title": "Loopwarden",
             "version": version("loopwarden"),
@@ -77,10 +86,10 @@ def _channels() -> Iterator[tuple[str, dict[str, Any]]]:
     for channel, address in _ADDRESSES.items():
         names = [name for message in MESSAGES if message.channel == channel for name in _names(message)]
         yield channel, _channel(address, _CHANNEL_TEXTS[channel], names, specs[address], partitions=channel == "policies")
-    for channel in ("toolCalls", "compactions"):
+    for channel, text in _DEAD_LETTERS.items():
         address = _TOPICS.dead_letters(_ADDRESSES[channel])
-        text = f"Records of {_ADDRESSES[channel]} that are no events, untouched, written by workers."
-        yield f"{channel}DeadLetters", _channel(address, text, ["deadLetter"], specs[address], partitions=False)
+        one = channel == "policies"
+        yield f"{channel}DeadLetters", _channel(address, text, ["deadLetter"], specs[address], partitions=one)
 
 
 def _channel(address: str, text: str, messages: list[str], spec: TopicSpec, *, partitions: bool) -> dict[str, Any]:
@@ -112,6 +121,10 @@ def _operations() -> Iterator[tuple[str, dict[str, Any]]]:
         ("sendDecisions", "send", "decisions", "Say which next calls are to be warned about, refused or not made at all.", None),
         ("sendToolCallDeadLetters", "send", "toolCallsDeadLetters", "Put aside what is no event.", None),
         ("sendCompactionDeadLetters", "send", "compactionsDeadLetters", "Put aside what is no event.", None),
+        ("sendPolicyDeadLetters", "send", "policiesDeadLetters", "Put aside what is no policy.", None),
+        ("receiveDecisions", "receive", "decisions", "Hand decisions to a receiver (enforcement workers).", None),
+        ("sendDeliveries", "send", "deliveries", "Note that a decision was handed over or given up.", None),
+        ("sendDecisionDeadLetters", "send", "decisionsDeadLetters", "Put aside what no receiver takes.", None),
     ):
         operation: dict[str, Any] = {"action": action, "channel": {"$ref": f"#/channels/{channel}"}, "summary": summary}
         if binding is not None:
@@ -186,7 +199,8 @@ def _binary_headers(event: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _dead_letter() -> dict[str, Any]:
-    properties = {f"loopwarden.error.{name}": {"description": text, "type": "string"} for name, text in _ERROR_HEADERS.items()}
+    required = {f"loopwarden.error.{name}": {"description": text, "type": "string"} for name, text in _ERROR_HEADERS.items()}
+    properties = {**required, "loopwarden.error.attempts": {"description": _ATTEMPTS, "type": "string"}}
     return {
         "name": "dead letter",
         "title": "dead letter",
@@ -194,7 +208,7 @@ def _dead_letter() -> dict[str, Any]:
         "description": "Key, value and headers as they came; the reason stands in further headers. A record that was put back "
         "and failed again has several of each: the last one counts.",
         "contentType": "application/octet-stream",
-        "headers": {"type": "object", "required": list(properties), "properties": properties},
+        "headers": {"type": "object", "required": list(required), "properties": properties},
         "payload": {"description": "The value as it came: any bytes, or none."},
         "bindings": {"kafka": {"key": {"description": "The key as it came: any bytes, or none."}, "bindingVersion": _BINDING}},
         "examples": [

@@ -7,6 +7,7 @@ from typing import Any, Final, Literal
 from schemas import json_text
 from schemas.cloudevents import structured
 from schemas.decisions import AsOf, Decision, EvidenceCall, Origin, Target, decision_id
+from schemas.deliveries import Delivery
 from schemas.events import CompactionCompleted, RunEnded, RunEvent, ToolCallBlocked, ToolCallFinished, ToolCallStarted
 from schemas.fingerprints import args_hash, outcome_fingerprint
 from schemas.policy import PolicyDocument
@@ -115,6 +116,17 @@ def _all() -> Iterator[tuple[str, str, bytes]]:
         yield model.event_name, name, value
     for action in ("block", "release"):
         yield Decision.event_name, action, _decision(action).to_record(source="loopwarden/loopwarden")
+    decision = _decision()
+    delivery = Delivery(
+        decision_id=decision.decision_id,
+        run_id=_RUN,
+        group="webhook",
+        outcome="delivered",
+        attempts=1,
+        decision=Origin(topic="agent.decisions.v1", partition=_PARTITION, offset=88),
+        at=decision.as_of.time + 95,
+    )
+    yield Delivery.event_name, "delivered", delivery.to_record()
     marker = PolicyApplied(
         policy_version=_POLICY.version,
         policy=_POLICY.to_mapping(),

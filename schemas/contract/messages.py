@@ -10,12 +10,13 @@ from schemas.contract.data_schemas import Schema, View, data_schema
 from schemas.contract.envelope import attributes, message_schema
 from schemas.contract.examples import EXAMPLES
 from schemas.decisions import DECISION_TYPE, Decision
+from schemas.deliveries import DELIVERY_TYPE, Delivery
 from schemas.events import EVENTS, TOOL_CALL_EVENTS
 from schemas.policy.model import Policy
 from schemas.policy_applied import POLICY_APPLIED_TYPE, PolicyApplied
 from schemas.policy_records import POLICY_TYPE
 
-Channel = Literal["toolCalls", "compactions", "decisions", "policies"]
+Channel = Literal["toolCalls", "compactions", "decisions", "deliveries", "policies"]
 
 _RUN = "The run id"
 
@@ -100,6 +101,16 @@ MESSAGES: tuple[Message, ...] = (
         view="written",
         key={"description": "None: the marker is about the partition that it stands in.", "type": "null"},
         subject=None,
+    ),
+    Message(
+        name=Delivery.event_name,
+        event_type=DELIVERY_TYPE,
+        channel="deliveries",
+        model=Delivery,
+        view="written",
+        key=_RUN_KEY,
+        subject=_RUN,
+        of_run=True,
     ),
     Message(
         name="policy",

@@ -1,7 +1,9 @@
 """The committed contract is what the models say, and holds together."""
 
+import importlib
 import json
 import os
+import pkgutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,13 +14,16 @@ import pytest
 from jsonschema import Draft202012Validator
 
 import schemas
+import streams
+from schemas.cloudevents import TYPE_PREFIX
 from schemas.contract import documents
 from schemas.contract.asyncapi import asyncapi
 from schemas.contract.data_schemas import data_schema
 from schemas.contract.field_docs import field_docs
 from schemas.contract.messages import MESSAGES
 from schemas.decisions import Decision
-from schemas.events import ToolCallFinished, parse_event
+from schemas.events import EVENTS, ToolCallFinished, parse_event
+from schemas.topics import Topics
 
 COMMITTED = Path(schemas.__file__).parent
 SCHEMA_FILES = sorted(COMMITTED.glob("jsonschema/*.json"))
@@ -141,3 +146,28 @@ def test_an_edited_missing_or_left_over_file_is_a_difference(tmp_path: Path) -> 
         "asyncapi.json: not what the models say",
         "decision.v0.json: no longer generated, remove it",
     ]
+
+
+def test_every_topic_is_a_channel_and_every_type_a_message() -> None:
+    """A topic or a type that is added later has to come into the contract."""
+    addresses = {channel["address"] for channel in asyncapi()["channels"].values()}
+    assert addresses == {spec.name for spec in Topics().specs(partitions=1, max_event_bytes=1)}
+    types = {message.event_type for message in MESSAGES}
+    for module in pkgutil.iter_modules(schemas.__path__):
+        names = vars(importlib.import_module(f"schemas.{module.name}")).items()
+        found = {value for name, value in names if name.endswith("_TYPE") and str(value).startswith(TYPE_PREFIX)}
+        assert found <= types, module.name
+    assert EVENTS.keys() <= types
+
+
+def test_the_recorded_runs_that_we_ship_fit_the_schemas() -> None:
+    checks = {
+        message.event_type: Draft202012Validator(message.schema, format_checker=Draft202012Validator.FORMAT_CHECKER)
+        for message in MESSAGES
+    }
+    files = sorted((Path(streams.__file__).parent / "demo/runs").glob("*.jsonl"))
+    assert files
+    for file in files:
+        for line in file.read_text("utf-8").splitlines():
+            event = json.loads(line)
+            checks[event["type"]].validate(event)
