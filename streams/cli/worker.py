@@ -46,7 +46,8 @@ def worker(
     """Read events, keep the runs, publish decisions, until SIGTERM or Ctrl-C.
 
     One process is one worker; start more of the same group to share the partitions. All other settings are environment
-    variables LOOPWARDEN_*.
+    variables LOOPWARDEN_*. /metrics, /livez and /readyz are on 127.0.0.1:9464, or where LOOPWARDEN_HTTP_HOST and
+    LOOPWARDEN_HTTP_PORT say.
     """
     settings = settings_with(bootstrap_servers=bootstrap, policy_file=policy, topic_prefix=topic_prefix, group=group, store=store)
     configure_logs(settings.log_format)
