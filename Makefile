@@ -42,8 +42,8 @@ faults-long: .venv/.developing ## the same for hours
 kafka: .venv/.developing ## an Apache Kafka on loopback to play with, until Ctrl-C (Java 17 and Maven are needed)
 	$(BIN)/python -m tests.brokers.apache_kafka
 
-bench: .venv/.developing ## events per second of a worker on the embedded broker
-	$(BIN)/python -m tests.bench.worker_throughput
+bench: .venv/.developing ## the worker beside its rivals, on a fresh broker; one table, and build/bench.json
+	$(BIN)/python -m tests.bench
 
 clean:
 	rm -rf .venv build dist
