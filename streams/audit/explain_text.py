@@ -121,10 +121,10 @@ def _aftermath(found: Aftermath) -> str:
     after = ""
     if found.after_ms is not None:
         when = "after" if found.after_ms >= 0 else "before"
-        after = f" at {found.event}, {abs(found.after_ms):,} ms {when} the decision was published"
+        after = f" at {found.event}, {_duration(abs(found.after_ms))} {when} the decision was published"
     return {
         "enforced": f"Enforced: the gateway did as it was told{after}.",
-        "late": f"Late: the call had been started already{after}.",
+        "late": f"Late: a call had been started already{after}.",
         "not_enforced": f"Not enforced: the call was started all the same{after}.",
         "given": f"The call that the warning is about was made{after}.",
         "shadow": "Only reported: the detector is in shadow mode, and gateways do not act on it.",
@@ -132,3 +132,7 @@ def _aftermath(found: Aftermath) -> str:
         "withdrawn": "It takes back what was said before; there is nothing to enforce.",
         "unknown": "What the gateway did cannot be told.",
     }[found.outcome]
+
+
+def _duration(milliseconds: int) -> str:
+    return f"{milliseconds} ms" if milliseconds < 10_000 else f"{milliseconds / 1000:,.0f} s"

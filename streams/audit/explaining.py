@@ -124,7 +124,7 @@ class Explainer:
         else:
             self._replay(retelling, decision, home)
             recomputed = retelling.recomputed
-            after = self._aftermath(chosen, told, home, log_end)
+            after = self._aftermath(chosen, home, log_end)
         if decision.engine_version != ENGINE_VERSION:
             recomputed = f"by another engine version ({decision.engine_version}, here {ENGINE_VERSION}): {recomputed}"
         return Explanation(
@@ -161,15 +161,15 @@ class Explainer:
         behind = self.reader.offset_at(self.topics.compactions, home, max(first.timestamp, decision.as_of.time) + AROUND_MS)
         return end if at is None else max(at, begin), end if behind is None else behind
 
-    def _aftermath(self, chosen: _Published, told: tuple[Told, ...], home: int, log_end: int) -> Aftermath:
+    def _aftermath(self, chosen: _Published, home: int, log_end: int) -> Aftermath:
         decision = chosen.decision
         intake = InputReader(settings=self.settings, partition=home, partitions=self.partitions)
         start = decision.as_of.offset + 1
         end = min(log_end, start + AFTER_RECORDS)
         for following in self._run_events(intake, decision, self.topics.tool_calls, home, start, end):
-            if (found := aftermath_of(decision, chosen.timestamp, [following], told)) is not None:
+            if (found := aftermath_of(decision, chosen.timestamp, [following])) is not None:
                 return found
-        return aftermath_of(decision, chosen.timestamp, [], told) or Aftermath(outcome="nothing_followed")
+        return aftermath_of(decision, chosen.timestamp, []) or Aftermath(outcome="nothing_followed")
 
     def _run_events(
         self, intake: InputReader, decision: Decision, topic: str, home: int, start: int, end: int

@@ -54,7 +54,7 @@ class Told:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aftermath:
-    """What the gateway did: `event` is the record that shows it, `after_ms` how long after the publication its event happened."""
+    """What the gateway did: `event` is the record that shows it, `time` the event's, `after_ms` counts from publication to it."""
 
     outcome: Outcome
     event: str | None = None
@@ -113,6 +113,7 @@ class Retelling:
         self.replayer = replayer
         self._place = f"{topic}[{decision.as_of.partition}]@"
         self._starts: dict[int, Input] = {}
+        self._since: int | None = None
 
     def feed(self, event: Input) -> None:
         """Take in the next event of the run."""
@@ -121,9 +122,10 @@ class Retelling:
         state = self.replayer.standing(event.run_id)
         if state is None or not state.history.calls or event.facts.kind == "compaction":
             return
+        if state.since != self._since:
+            self._starts.clear()  # the run began afresh, and its calls count from 0 again
+            self._since = state.since
         newest = state.history.calls[-1].ordinal
-        if newest == 0:
-            self._starts.clear()  # begun afresh
         if newest not in self._starts:
             self._starts[newest] = event
             self._starts.pop(newest - _STARTS_KEPT, None)
@@ -184,13 +186,8 @@ def policy_behind(decision: Decision, eras: list[Era]) -> PolicyBehind:
     )
 
 
-def aftermath_of(
-    decision: Decision, published_at: int, following: list[tuple[Input, InputRecord]], told: tuple[Told, ...]
-) -> Aftermath | None:
-    """Say what came of a decision, from the run's events after it; None while nothing of it shows.
-
-    `following` are the events after the one that the decision is as of, `told` all decisions about the run.
-    """
+def aftermath_of(decision: Decision, published_at: int, following: list[tuple[Input, InputRecord]]) -> Aftermath | None:
+    """Say what came of a decision, from the run's events after the one it is as of; None while nothing of it shows."""
     if decision.mode == "shadow":
         return Aftermath(outcome="shadow")
     if decision.action == "release":
@@ -198,7 +195,8 @@ def aftermath_of(
     for event, record in following:
         facts = event.facts
         place = f"{record.topic}[{record.partition}]@{record.offset}"
-        happened: dict[str, Any] = {"event": place, "time": facts.time, "after_ms": facts.time - published_at}
+        # By the records' own times: those of the events may be a gateway's idea of time, or imported.
+        happened: dict[str, Any] = {"event": place, "time": facts.time, "after_ms": event.timestamp - published_at}
         if facts.kind == "ended":
             return Aftermath(outcome="enforced" if decision.action == "abort" else "nothing_followed", **happened)
         if facts.kind not in ("started", "blocked") or not _is_about(decision, event):
@@ -206,8 +204,8 @@ def aftermath_of(
         if facts.kind == "blocked":
             return Aftermath(outcome="enforced", **happened)
         if decision.action == "warn":
-            return Aftermath(outcome="given" if facts.time >= published_at else "late", **happened)
-        return Aftermath(outcome="not_enforced" if facts.time >= published_at else "late", **happened)
+            return Aftermath(outcome="given" if event.timestamp >= published_at else "late", **happened)
+        return Aftermath(outcome="not_enforced" if event.timestamp >= published_at else "late", **happened)
     return None
 
 
