@@ -99,6 +99,8 @@ def _head(summary: ScanSummary) -> Markup:
 def _section(run: RunReport, *, drawn: bool) -> Markup:
     facts = [spending(run.spent)]
     facts += [counted(number, thing) for number, thing in ((run.errors, "error"), (run.compactions, "compaction")) if number]
+    if run.refused:
+        facts.append(f"{run.refused:,} refused")
     if run.unanswered:
         facts.append(f"{run.unanswered:,} without outcome")
     if run.started is not None:

@@ -75,6 +75,8 @@ class RunReport:
     unanswered: int
     compactions: int
     prompts: int
+    #: calls that the gateway refused; they are not among those that were made
+    refused: int
     verdict: Verdict
     after: Spending
     loops: tuple[LoopReport, ...] = ()

@@ -27,9 +27,8 @@ class ScanTerminal:
             self._healthy += 1
             if self._healthy > _MAX_HEALTHY:
                 return
-        head = Text.assemble(
-            (f"{run.verdict:<8}", _STYLES[run.verdict]), printable(run.run_id), (f"  {spending(run.spent)}", "dim")
-        )
+        took = spending(run.spent) + (f"; {run.refused:,} refused" if run.refused else "")
+        head = Text.assemble((f"{run.verdict:<8}", _STYLES[run.verdict]), printable(run.run_id), (f"  {took}", "dim"))
         self._print(head)
         for loop in run.loops:
             self._loop(loop)

@@ -53,6 +53,7 @@ class _Run:
         self.errors = 0
         self.compactions = 0
         self.prompts = 0
+        self.refused = 0
         self.stopped = False
         self.loops = RunLoops(patience=patience)
         self.head: list[Mark] = []
@@ -77,6 +78,7 @@ class _Run:
             unanswered=max(0, self.spent.calls - self.outcomes),
             compactions=self.compactions,
             prompts=self.prompts,
+            refused=self.refused,
             verdict=verdict,
             after=self.after,
             loops=tuple(loop.report() for loop in self.loops.all),
@@ -168,6 +170,8 @@ class Judge:
             run.loops.call(facts.key, run.last, sequence=sequence, number=run.spent.calls, starts=False)
         elif isinstance(item, Compacted):
             run.compactions += 1
+        elif isinstance(item, CallBlocked):
+            run.refused += 1
         if self._timelines:
             self._draw(run, item, facts)
 

@@ -9,6 +9,7 @@ same form.
 * A fork copies entries of its parent file, ids and all; copies of what was read before are left out.
 * Calls of a response that was aborted or failed were not made, unless they have a result.
 * A compaction does not say whether the turn was tried again; what follows it tells.
+* Calls that OpenClaw refused (`details.status` is `blocked`) were not made.
 * Results are given as they stand, with their `details`: detection inside OpenClaw sees the same.
 """
 
@@ -24,6 +25,7 @@ from streams.transcripts.items import Compacted, Copied, Item, NotUnderstood, Pl
 from streams.transcripts.moments import milliseconds
 from streams.transcripts.open_calls import OpenCalls
 from streams.transcripts.records import Record
+from streams.transcripts.refused_calls import RefusedCalls
 from streams.transcripts.words import word
 
 #: Entries that say nothing about calls.
@@ -83,6 +85,7 @@ class _Reader:
         self._context = context
         self._agent_id = _agent_of(context.file)
         self._calls = OpenCalls()
+        self._refused = RefusedCalls()
         self._session = _Session(context.run_id, self._agent_id)
         #: calls of responses that broke off, by run and id
         self._dropped: OrderedDict[tuple[str, str], tuple[dict[str, Any], Place, int | None]] = OrderedDict()
@@ -109,10 +112,11 @@ class _Reader:
                 pass
             yield Copied(place)
         else:
-            yield from items
+            for item in items:
+                yield from self._refused.take(item)
 
     def finish(self) -> Iterator[Item]:
-        return iter(())
+        yield from self._refused.finish()
 
     def _is_copy(self, entry: dict[str, Any]) -> bool:
         # Entry ids have eight hexadecimal digits: together with time and parent they are unique.

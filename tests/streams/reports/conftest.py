@@ -72,6 +72,7 @@ def run(loop: Callable[..., LoopReport]) -> Callable[..., RunReport]:
             "unanswered": 2,
             "compactions": 1,
             "prompts": 1,
+            "refused": 0,
             "verdict": "stopped",
             "after": Spending(calls=20, tokens=1234, cost=0.05),
             "loops": (loop(),),

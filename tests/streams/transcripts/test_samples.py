@@ -44,6 +44,8 @@ def test_a_sample_is_read_as_described(format_name: str, name: str, expected: di
     assert found == {key: sorted(value) if key == "loops" else value for key, value in expected.items() if key in found}
     assert list(summary.files) == [format_name]
     assert not summary.problems
+    if "refused" in expected:
+        assert sum(run.refused for run in runs) == expected["refused"]
     if "tokens" in expected:
         assert summary.spent.tokens == expected["tokens"]
     if "places" in expected:
