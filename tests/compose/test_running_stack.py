@@ -5,6 +5,7 @@ import contextlib
 import json
 import re
 import shutil
+import subprocess
 import time
 import urllib.parse
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -75,6 +76,12 @@ def test_a_looping_run_reaches_the_receiver_and_every_panel_has_data(
         stack.start("prometheus", [prometheus, *prometheus_options(stack, compose_folder)])
     with metrics_of_this_process(stack):
         asyncio.run(agents_at_a_gateway(stack, queries if prometheus is not None else {}))
+        exported = {service: get(f"http://{stack.address(service)}/metrics")[1] for service in ("worker-1", "webhook", "gateway")}
+    if (promtool := shutil.which("promtool")) is not None:
+        for service, text in exported.items():
+            lint = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True, text=True, check=False)
+            complaints = [line for line in (lint.stdout + lint.stderr).splitlines() if "loopwarden" in line]
+            assert complaints == [], service
     received = [json.loads(line) for line in stack.log("receiver").splitlines() if line.startswith("{")]
     assert {"block", "warn"} <= {decision["action"] for decision in received}
     if prometheus is None:

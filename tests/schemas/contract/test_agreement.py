@@ -251,6 +251,8 @@ def test_whatever_we_write_keeps_what_its_schema_promises(name: str) -> None:
             written = model.to_record() if isinstance(model, Delivery) else model.to_record(source="loopwarden/test")
         except (InvalidEventError, OverflowError, ValueError):
             return  # not something that we could have to write
+        if len(getattr(model, "group", "")) > 249:
+            return  # Kafka's own limit for names is lower than that of a source
         check.validate(json.loads(written))
 
     agree()
