@@ -141,14 +141,14 @@ class RunChecker:
     def _verdict(self, found: Standing | None, shadow: Standing | None, *, stale: bool, refuses: bool) -> Verdict:
         said = None if shadow is None else verdict_of(shadow)
         if said is not None:
-            metrics.VERDICTS.labels(said.action, "shadow").inc()
+            metrics.ANSWERED[said.action, "shadow"].inc()
         if found is not None:
-            metrics.VERDICTS.labels(found.action, "enforce").inc()
+            metrics.ANSWERED[found.action, "enforce"].inc()
             return verdict_of(found, shadow=said, stale=stale)
         return self._refusal_when_stale() if refuses else Verdict(action="allow", shadow=said, stale=stale)
 
     def _refusal_when_stale(self) -> Verdict:
-        metrics.VERDICTS.labels("block", "fail_closed").inc()
+        metrics.ANSWERED["block", "fail_closed"].inc()
         lag = self.lag_seconds
         age = "have not been read yet" if math.isinf(lag) else f"could not be read for {lag:.0f} seconds"
         reason = f"Verdicts about this run {age}, and calls are not allowed without them; try again later."
@@ -272,7 +272,7 @@ def _signature(run: RunVerdicts, tool: str, params: Any, call: FingerprintedCall
     if call is not None:
         return call.tool_key, call.args_hash
     key = normalize_tool(tool_name(tool))
-    if not any(target[0] == key and target[1] is not None for target in list(run.standing)):
+    if not run.is_about(key):
         return key, None
     try:
         return key, fingerprint_call(tool, params).args_hash

@@ -1,7 +1,8 @@
 """The answer of a gate to one call."""
 
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from schemas.decisions import Level
 from streams.gateway.verdict_map import Standing
@@ -9,8 +10,7 @@ from streams.gateway.verdict_map import Standing
 VerdictAction = Literal["allow", "warn", "block", "abort"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class Verdict(Struct, frozen=True, kw_only=True):
     """May this call go ahead? `warn`: yes, and `reason` is for the model; `block`: no; `abort`: no, and the run is to be ended.
 
     `reason` is one plain sentence; `decision_id` and what follows come from the decision that it rests on. `shadow` is what a

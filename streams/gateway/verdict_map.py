@@ -2,8 +2,9 @@
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from sys import intern
+
+from msgspec import Struct
 
 from schemas.decisions import Action, Decision, Level
 from schemas.policy.model import Mode
@@ -18,8 +19,7 @@ RUN: Target = (None, None)
 _MAX_REMEMBERED = 256
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
+class Standing(Struct, frozen=True, gc=False):  # a gate holds many, and none of them a reference back
     """What the next calls with a target are told; the fields are those of the decision."""
 
     decision_id: str
@@ -72,6 +72,10 @@ class RunVerdicts:
             found = standing.get(target)
             if found is not None:
                 yield found
+
+    def is_about(self, tool: str) -> bool:
+        """Say whether something stands about single calls of a tool, so that their arguments matter."""
+        return any(target[0] == tool and target[1] is not None for target in list(self.standing))
 
     def take_warning(self, warning: Standing) -> bool:
         """Forget a warning that is being given; return whether it was still there: of two askers one gives it."""

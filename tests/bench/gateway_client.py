@@ -2,8 +2,8 @@
 
 Each figure is the time of single calls, in microseconds. The gate knows 10,000 live runs, each with three standing verdicts, read
 through the same decoding as from the topic. The publisher's figure is what one tool call pays: its start and its end reported.
-It is taken with a broker that is up, and with one that was killed (the embedded broker, or with `--kafka` an Apache Kafka); and so
-is the time that the event loop's thread spends on sending, per tool call, between the calls.
+It is taken with a broker that is up, and with one that was killed (the embedded broker, or with `--kafka` an Apache Kafka), and
+beside it the processor time that the event loop spends on sending, per tool call, between the calls.
 """
 
 import argparse
