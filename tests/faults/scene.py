@@ -14,7 +14,9 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from schemas.policy import PolicyDocument, read_policy
+from schemas.policy_records import DEFAULT_KEY, policy_record
 from schemas.settings import Settings
+from streams.processor import partition_policy
 from tests.faults.checking import Differences, LogReader, compare, expect, observe
 from tests.faults.making.brokers import Broker
 from tests.faults.making.plan import FaultPlan
@@ -215,9 +217,39 @@ class Scene:
             waiting.append(await self._producer.send(topic, value, key=key, partition=partition))
         await asyncio.gather(*waiting)
 
+    async def publish_policy(self, document: Mapping[str, Any]) -> None:
+        """Publish a policy for all agents."""
+        self.policy = PolicyDocument.from_mapping(dict(document))
+        value = policy_record(DEFAULT_KEY, self.policy, source="/faults", time=int(time.time() * 1000))
+        await self._producer.send_and_wait(self.settings.topics.policies, value, key=DEFAULT_KEY.encode())
+
+    async def until_judged(self, worker: Worker) -> None:
+        """Wait until every partition has judged all its runs by the policy that was published last."""
+        began = time.monotonic()
+        while not await self._is_judged():
+            if not worker.alive or time.monotonic() - began > PATIENCE:
+                raise self.failure("not all partitions are judged by the latest policy")
+            await asyncio.sleep(_LOOK)
+
+    async def _is_judged(self) -> bool:
+        changelog = await self.reader.read(self.settings.topics.changelog(self.settings.group), PARTITIONS)
+        for number, records in enumerate(changelog):
+            stored = [record.value for record in records if record.key == partition_policy.POLICY_KEY]
+            if not stored:
+                return False
+            policy = partition_policy.decode(number, stored[-1])
+            if not policy.judged or policy.document().version != self.policy.version:
+                return False
+        return True
+
     async def final_states(self) -> dict[tuple[int, str], bytes]:
         """Return the stored states of the runs that have not ended, by partition and run id."""
         return (await observe(self.reader, settings=self.settings, partitions=PARTITIONS)).states
+
+    async def states_left(self) -> int:
+        """Return how many runs have a state in the changelog, the stubs of those that have ended included."""
+        outcome = await observe(self.reader, settings=self.settings, partitions=PARTITIONS)
+        return len(outcome.states) + len(outcome.ended)
 
     async def _acknowledged(self, waiting: list[asyncio.Future[Any]]) -> None:
         for written in await asyncio.gather(*waiting):

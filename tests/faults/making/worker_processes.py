@@ -18,14 +18,23 @@ ROOT = Path(__file__).parents[3]
 KILLED = 256 - signal.SIGKILL
 
 
+def environment_of(settings: Settings) -> dict[str, str]:
+    """Return settings as environment variables of a process."""
+    return {f"LOOPWARDEN_{name.upper()}": str(value) for name, value in settings.model_dump().items() if value is not None}
+
+
 class Worker:
     """One worker process; it never outlives this one."""
 
     def __init__(self, settings: Settings, *, log_path: Path, plan: FaultPlan | None = None, niceness: int = 0) -> None:
         self.log_path = log_path
-        given = {f"LOOPWARDEN_{name.upper()}": str(value) for name, value in settings.model_dump().items() if value is not None}
         command = [sys.executable, "-m", "tests.faults.making.faulty_worker", "worker"]
-        environment = {**os.environ, **given, "LOOPWARDEN_LOG_FORMAT": "json", **(plan or FaultPlan()).environment()}
+        environment = {
+            **os.environ,
+            **environment_of(settings),
+            "LOOPWARDEN_LOG_FORMAT": "json",
+            **(plan or FaultPlan()).environment(),
+        }
         with log_path.open("ab") as log:
             self._launcher = subprocess.Popen(
                 [sys.executable, "-I", "-S", launcher.__file__, str(os.getpid()), *command],

@@ -50,7 +50,7 @@ async def fuzz_in_process(bench: Bench) -> None:
     offsets: Counter[tuple[str, int]] = Counter()
     applied, refused, slowest = 0, Counter[str](), 0.0
     names = {"calls": settings.topics.tool_calls, "compactions": settings.topics.compactions}
-    for made in hostile_records(seed=31, count=count, partitions=PARTITIONS):
+    for made, good in hostile_records(seed=31, count=count, partitions=PARTITIONS):
         place = (names[made.topic], made.partition)
         record = Rec(*place, offsets[place], 0, made.key, made.value, made.headers)
         offsets[place] += 1
@@ -59,6 +59,8 @@ async def fuzz_in_process(bench: Bench) -> None:
             run_id, facts = read_record(record, settings=settings)
         except InvalidEventError as error:
             refused[error.code] += 1
+            if good:
+                raise FaultError(f"a good event was refused: {error}") from None
             letter = dead_letter(record, error, group="g")
             if (letter.key, letter.value, tuple(letter.headers[: len(made.headers)])) != (made.key, made.value, made.headers):
                 raise FaultError(f"dead letter of {place} is not the record") from None
@@ -86,7 +88,8 @@ async def fuzz_through_a_worker(bench: Bench) -> None:
     count = bench.choose(quick=3_000, ci=10_000, long=100_000)
     async with bench.scene(settings={"store": "rocksdb://"}) as scene:
         worker = scene.start_worker()
-        records = list(hostile_records(seed=32, count=count, partitions=PARTITIONS, monsters_every=50))
+        hostile = hostile_records(seed=32, count=count, partitions=PARTITIONS, monsters_every=50)
+        records = [record for record, _ in hostile]
         began = time.monotonic()
         for start in range(0, count, 2000):
             await scene.publish(records[start : start + 2000])

@@ -43,6 +43,7 @@ class RunEvents:
     partitions: int
     sequenced: bool = True
     agent_id: str = "main"
+    began_ms: int = EPOCH_MS
     sequence: int = 0
     calls: int = 0
     made: list[Input] = field(default_factory=list)
@@ -56,7 +57,7 @@ class RunEvents:
             event_id=f"{self.run_id}:{self.sequence}",
             run_id=self.run_id,
             data={"run_id": self.run_id, "session_id": f"s-{self.run_id}", "agent_id": self.agent_id, **data},
-            time=EPOCH_MS + self.sequence * STEP_MS,
+            time=self.began_ms + self.sequence * STEP_MS,
             sequence=self.sequence if self.sequenced else None,
         )
         topic = "compactions" if model is CompactionCompleted else "calls"

@@ -144,24 +144,25 @@ ODD_RUN_IDS = (
 )
 
 
-def hostile_records(*, seed: int, count: int, partitions: int, monsters_every: int = 500) -> Iterator[Input]:
-    """Yield good events of many runs among changed ones and monsters, each in the partition of its key."""
+def hostile_records(*, seed: int, count: int, partitions: int, monsters_every: int = 500) -> Iterator[tuple[Input, bool]]:
+    """Yield good events of many runs among changed ones and monsters, in the partition of their key, and whether it is good."""
     rng = random.Random(seed)
     runs = [RunEvents(f"fuzz-{number:04d}", partitions) for number in range(200)]
     runs += [RunEvents(run_id, partitions) for run_id in ODD_RUN_IDS]
     for number in range(count):
         run = rng.choice(runs)
         if number % monsters_every == monsters_every - 1:
-            yield _placed(rng, MONSTERS[number // monsters_every % len(MONSTERS)](rng, run.run_id, partitions), run, partitions)
+            monster = MONSTERS[number // monsters_every % len(MONSTERS)]
+            yield _placed(rng, monster(rng, run.run_id, partitions), run, partitions), False
             continue
         if not run.made:
             _next_events(rng, run)
         event = run.made.pop(0)
         if rng.random() < 0.5:  # this one as it is, the others changed
-            yield event
+            yield event, True
         else:
             changed = _placed(rng, mutated(rng, event.value or b""), run, partitions)
-            yield replace(changed, topic=rng.choice((event.topic, event.topic, "compactions")))
+            yield replace(changed, topic=rng.choice((event.topic, event.topic, "compactions"))), False
 
 
 def _next_events(rng: random.Random, run: RunEvents) -> None:
