@@ -14,7 +14,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from streams.broker import EmbeddedBroker
 from tests.brokers.apache_kafka import ApacheKafka
-from tests.brokers.kafka_jars import KafkaUnavailableError
+from tests.brokers.kafka_jars import KafkaUnavailableError, fetch_jars, find_java
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -73,15 +73,26 @@ def broker_traits(request: pytest.FixtureRequest) -> Iterator[BrokerTraits]:
 @contextmanager
 def running_kafka(**options: Any) -> Iterator[ApacheKafka]:
     """Run an Apache Kafka; where that is impossible the test is skipped, or fails if `LOOPWARDEN_REQUIRE_KAFKA` is set."""
-    kafka = ApacheKafka(**options)
+    require_kafka()
+    with ApacheKafka(**options) as kafka:
+        yield kafka
+
+
+def require_kafka() -> None:
+    """Skip the test, or let it fail if `LOOPWARDEN_REQUIRE_KAFKA` is set, where Apache Kafka cannot be run."""
     try:
-        kafka.start()
+        find_java()
+        fetch_jars()
     except KafkaUnavailableError as error:
         if os.environ.get(REQUIRED, "0") != "0":
             pytest.fail(f"{REQUIRED} is set, but {error}", pytrace=False)
         pytest.skip(f"no Apache Kafka here: {error}")
-    with kafka:
-        yield kafka
+
+
+@pytest.fixture(scope="session")
+def kafka_installed() -> None:
+    """There are Java and the jars, for tests that start the broker in another process."""
+    require_kafka()
 
 
 @pytest.fixture(scope="session")

@@ -85,21 +85,21 @@ async def test_comes_back_with_its_data_on_its_ports_after_sigterm_sigkill_and_a
     assert not folder.exists()
 
 
-def test_the_heap_is_bounded_and_a_ctrl_c_on_the_terminal_does_not_reach_it(
+def test_its_heap_is_bounded_a_ctrl_c_does_not_reach_it_and_its_port_is_taken(
     kafka_factory: Callable[..., ApacheKafka],
 ) -> None:
     with kafka_factory() as kafka:
         assert kafka.pid is not None
         assert b"-Xmx512m" in Path(f"/proc/{kafka.pid}/cmdline").read_bytes().split(b"\0")
         assert os.getpgid(kafka.pid) != os.getpgid(0)
+        port = int(kafka.bootstrap_servers.partition(":")[2])
+        with pytest.raises(ApacheKafkaError, match=f"127.0.0.1:{port} is taken"):
+            kafka_factory(port=port)
 
 
+@pytest.mark.usefixtures("kafka_installed")
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_one_for_playing_says_where_it_is_and_dies_with_its_owner(
-    number: signal.Signals, kafka_factory: Callable[..., ApacheKafka], tmp_path: Path
-) -> None:
-    with kafka_factory():
-        pass  # skipped here where there is no Java
+def test_one_for_playing_says_where_it_is_and_dies_with_its_owner(number: signal.Signals, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.brokers.apache_kafka", "--port", "0", "--data-dir", str(tmp_path)]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as owner:
         assert owner.stdout is not None
@@ -123,13 +123,6 @@ def runs(path: Path, folder: Path) -> bool:
 def test_wrong_properties_are_an_error_with_its_last_words(kafka_factory: Callable[..., ApacheKafka]) -> None:
     with pytest.raises(ApacheKafkaError, match=r"(?s)log\.cleaner\.threads"):
         kafka_factory(properties={"log.cleaner.threads": "none"})
-
-
-def test_a_taken_port_is_an_error_that_names_it(kafka_factory: Callable[..., ApacheKafka]) -> None:
-    with kafka_factory() as kafka:
-        port = int(kafka.bootstrap_servers.partition(":")[2])
-        with pytest.raises(ApacheKafkaError, match=f"127.0.0.1:{port} is taken"):
-            kafka_factory(port=port)
 
 
 def test_without_java_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
