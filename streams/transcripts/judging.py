@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Iterator
 
 from schemas.policy import PolicyDocument
+from schemas.settings import Settings
 from streams.detection.engine import apply
 from streams.detection.facts import Facts
 from streams.detection.run_state import RunState
@@ -26,6 +27,9 @@ from streams.transcripts.loops import RunLoops
 from streams.transcripts.preview import preview
 from streams.transcripts.run_shelf import RunShelf
 
+#: A run that is taken up again after this time starts afresh, as in a worker with the settings as they are shipped.
+_RUN_TTL_MS = round(Settings.model_fields["run_ttl"].default * 1000)
+
 #: Marks kept of a run for its timeline: those of its beginning and those of its end.
 _HEAD_MARKS = 10_000
 _TAIL_MARKS = 10_000
@@ -46,6 +50,8 @@ class _Run:
         self.started: int | None = None
         self.ended: int | None = None
         self.time = 0
+        #: the event before had a time of its own
+        self.dated = False
         self.sequence = 0
         self.spent = Spending()
         self.after = Spending()
@@ -137,7 +143,10 @@ class Judge:
         except (TypeError, ValueError) as error:
             raise NotJudgedError(f"content that cannot be hashed: {error}") from None
         run.sequence = max(run.sequence, sequence)
-        applied = apply(run.state, facts, self._policy)
+        # A time that is only guessed must not make a run look idle.
+        dated = item.time is not None and run.dated
+        run.dated = item.time is not None
+        applied = apply(run.state, facts, self._policy, run_ttl_ms=_RUN_TTL_MS if dated else None)
         if applied.effect == "duplicate":
             self.copies += 1
             return

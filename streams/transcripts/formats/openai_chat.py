@@ -41,7 +41,7 @@ def recognises(value: Any) -> bool:
         return True
     for name in _LISTS:
         messages = value.get(name)
-        if isinstance(messages, list) and (messages or name == "messages"):
+        if isinstance(messages, list) and messages:
             return all(isinstance(message, dict) and word(message.get("role")) in _ROLES for message in messages[:3])
     return isinstance(value.get("choices"), list) or (isinstance(value.get("request"), dict) and recognises(value["request"]))
 

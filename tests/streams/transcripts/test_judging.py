@@ -147,3 +147,14 @@ def test_turns_do_not_count_against_each_other(tmp_path: Path, scan: ScanPaths) 
     assert [(run.run_id, run.verdict) for run in scan(file, turns=True)[0]] == [
         (f"heartbeat#{n}", "healthy") for n in range(1, 5)
     ]
+
+
+def test_a_run_that_is_taken_up_again_after_a_week_starts_afresh() -> None:
+    def week(number: int, days: int) -> list[RunItem]:
+        return [item._replace(time=(number * 1000 + days * 86_400_000)) for item in call(number)]
+
+    first = [item for number in range(1, 7) for item in week(number, 0)]
+    assert judged(first + [item for number in range(7, 13) for item in week(number, 6)])[0].verdict == "warned"
+    assert judged(first + [item for number in range(7, 13) for item in week(number, 8)])[0].verdict == "healthy"
+    undated = [item._replace(time=None) for number in range(7, 13) for item in call(number)]
+    assert judged(undated + [item for number in range(13, 19) for item in week(number, 8)])[0].verdict == "warned"
