@@ -66,12 +66,12 @@ class RunChecker:
         self._map = VerdictMap(max_runs=max_runs, on_evicted=self._evicted)
         self._runs = self._map.runs
         self._read_once: set[int] = set()
-        self._invalid = 0
         self._callbacks: set[asyncio.Task[Any]] = set()
         self._watcher: asyncio.Task[None] | None = None
         self._told_stale = False
         self._told_evicted = False
         self._told_failure = False
+        self._told_invalid = False
         self._feed = DecisionFeed(
             connection=Connection.from_settings(self.settings),
             topic=self.settings.topics.decisions,
@@ -164,11 +164,16 @@ class RunChecker:
                 decision = Decision.from_record(record.value, record.headers)
             except InvalidEventError as error:
                 if error.code != "unknown_type":
-                    self._invalid += 1
-                    place = f"{record.topic}[{record.partition}]@{record.offset}"
-                    log.warning("%s: no decision, skipped: %s", place, error)
+                    self._tell_of_invalid(record, error)
                 continue
             self._fold(decision, partition, heard_at=record.timestamp / 1000)
+
+    def _tell_of_invalid(self, record: ConsumerRecord, error: InvalidEventError) -> None:
+        metrics.INVALID.inc()
+        if not self._told_invalid:
+            self._told_invalid = True
+            place = f"{record.topic}[{record.partition}]@{record.offset}"
+            log.warning("%s: not a decision that this version reads, skipped as all like it: %s", place, error)
 
     def _fold(self, decision: Decision, partition: int, *, heard_at: float) -> None:
         known = self._runs.get(decision.run_id)

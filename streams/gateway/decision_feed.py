@@ -97,6 +97,7 @@ class DecisionFeed:
     async def start(self) -> None:
         """Begin to read, from the running event loop."""
         if self._task is None:
+            self._moved = asyncio.Event()  # of this loop: a gate may be started again in another
             self._task = asyncio.create_task(self._run(), name="loopwarden gate")
 
     async def stop(self) -> None:

@@ -9,7 +9,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 from streams.gateway.checking import RunChecker
 from streams.gateway.guarding import GuardedCall
-from streams.gateway.refusals import RunAborted, ToolCallRefused
+from streams.gateway.refusals import ToolCallRefused
 from streams.gateway.reporting import RunReporter
 from streams.gateway.run_scope import RunIdentity, current_run
 from streams.gateway.verdict import Verdict
@@ -124,8 +124,6 @@ class guard:  # noqa: N801  (used like a function: as a decorator and in with st
     def _refusal(self, call: GuardedCall) -> tuple[Any] | None:
         try:
             call.ensure_allowed()
-        except RunAborted:
-            raise
         except ToolCallRefused as refused:
             if self._on_refusal is None:
                 raise

@@ -146,8 +146,9 @@ class VerdictMap:
 
     def forget_partition(self, partition: int) -> None:
         """Forget the runs of a partition."""
-        for run_id in [run_id for run_id, run in self.runs.items() if run.partition == partition]:
-            del self.runs[run_id]
+        for run_id, run in list(self.runs.items()):  # the list is made in one step: other threads ask meanwhile
+            if run.partition == partition:
+                self.runs.pop(run_id, None)
 
     def heard(self, run_id: str, at: float) -> None:
         """Note that a run is still spoken of, so that it does not count as idle."""
@@ -162,18 +163,18 @@ class VerdictMap:
             run_id, run = next(iter(self.runs.items()))
             if run.heard_at >= before:
                 return
-            del self.runs[run_id]
+            self.runs.pop(run_id, None)
 
     def _make_room(self) -> None:
         if self._max_runs is None or len(self.runs) <= self._max_runs:
             return
         # A look at all of them makes room for an eighth: a look for each new run would take longer the more runs there are.
         too_many = len(self.runs) - self._max_runs + self._max_runs // 8
-        settled = [run_id for run_id, run in self.runs.items() if not run.standing]
+        settled = [run_id for run_id, run in list(self.runs.items()) if not run.standing]
         newcomer = next(reversed(self.runs))
         for run_id in settled[:too_many]:
             if run_id != newcomer:
-                del self.runs[run_id]
+                self.runs.pop(run_id, None)
         while len(self.runs) > self._max_runs:
             run_id, _ = self.runs.popitem(last=False)
             self._on_evicted(run_id)

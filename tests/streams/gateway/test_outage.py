@@ -122,3 +122,32 @@ async def test_a_long_outage_drops_events_and_the_runs_say_so(kafka: ApacheKafka
     assert [data.lost_events for _, data in events.values() if data.lost_events] == [lost]
     numbers = [envelope.sequence for envelope, _ in events.values()]
     assert numbers == sorted(numbers)
+
+
+async def test_a_broker_that_hangs_is_waited_for_without_waiting(kafka: ApacheKafka, tmp_path: Path) -> None:
+    traits = type("Traits", (), {"session_timeout": 6.0, "heartbeat_interval": 1.0, "idempotent_producer": True})()
+    traits.bootstrap_servers = kafka.bootstrap_servers
+    lab = Lab(lab_settings(traits, "hang", tmp_path), tmp_path)
+    await lab.create()
+    async with EventPublisher(lab.settings) as publisher, VerdictGate(lab.settings, max_lag=1.0) as gate:
+        publisher.call_started("r", "read", {"n": 0})
+        assert await publisher.flush(PATIENCE)
+        assert await gate.wait_until_caught_up(PATIENCE)
+        kafka.pause()
+        agent = Agent(gate, publisher)
+        async with asyncio.timeout(PATIENCE):
+            # Longer than a request may take, so that batches that were under way fail and are sent again.
+            until = time.monotonic() + 15
+            while time.monotonic() < until or not gate.check("r", "read", {}).stale:
+                await agent.call("r", {"n": 1})
+                await asyncio.sleep(0.02)
+        assert max(agent.times) < LIMIT
+        kafka.resume()
+        assert await publisher.flush(PATIENCE)
+        assert await gate.wait_until_caught_up(PATIENCE)
+        assert publisher.dropped == 0
+        published = publisher.published
+    events = await lab.events()
+    first_seen = list({envelope.id: envelope.sequence for envelope, _ in events}.values())
+    assert len(first_seen) == published
+    assert first_seen == sorted(first_seen)
