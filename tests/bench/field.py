@@ -1,5 +1,6 @@
 """Who takes part: how each contender is started, on which brokers, and with how much of the input."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 
 from tests.bench.brokers import Broker
 from tests.bench.contenders.arguments import Arguments
+from tests.bench.decided import POLICY
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build"
@@ -27,8 +29,8 @@ class NotHereError(RuntimeError):
 class Contender:
     """One line of the table.
 
-    `command` returns arguments and environment of its process. `share` is the part of the input that it gets: slow ones would hold
-    everybody up. `detects` says whether it does the whole job. `setting_up` makes what it needs, once.
+    `command` returns arguments and environment of its process. `share` is the part of the input that it gets: slow ones would
+    hold everybody up. `detects` says whether it does the whole job. `setting_up` makes what it needs, once.
     """
 
     name: str
@@ -54,7 +56,7 @@ def _module(
 def _worker(store: str) -> Callable[[Broker, Arguments], tuple[list[str], Mapping[str, str]]]:
     def command(broker: Broker, given: Arguments) -> tuple[list[str], Mapping[str, str]]:
         policy = given.state_dir / "policy.json"
-        policy.write_text('{"tools": {"loopDetection": {"enabled": true}}}')
+        policy.write_text(json.dumps(POLICY))
         environment = {
             "LOOPWARDEN_BOOTSTRAP_SERVERS": given.bootstrap,
             "LOOPWARDEN_TOPIC_PREFIX": given.input.removesuffix("agent.tool-calls.v1"),

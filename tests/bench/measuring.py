@@ -3,9 +3,9 @@
 import asyncio
 import os
 import signal
-import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
@@ -18,19 +18,44 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 _LOOK = 0.02
 _PATIENCE = 600.0
 
+#: Lines of its log that a contender that failed is shown with.
+_LOG_LINES = 25
+
+#: The part of the input after which a contender counts as warm: connections are up, the JVM has compiled what is hot.
+_WARM = 0.25
+
+
+class ContenderError(RuntimeError):
+    """A contender ended by itself, took too long or decided wrongly; the message says which and shows the end of its log."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Run:
-    """Seconds from the start of a process until its group has committed all of the input, its CPU seconds and memory."""
+class Usage:
+    """What a process has used so far: CPU seconds of all its threads, and the most memory that it ever had."""
 
-    wall: float
     cpu: float
     peak_mib: float
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Run:
+    """One process on one input, until its group had committed all of it.
+
+    `wall` and `cpu` are seconds from the start of the process; `commits` the seconds and the events of each commit that was seen.
+    """
+
+    wall: float
+    cpu: float
+    peak_mib: float
+    commits: tuple[tuple[float, int], ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Figure:
-    """One round: events per second of wall time and of CPU time, both without what the start takes."""
+    """One round: events per second, CPU microseconds per event without what the start takes, seconds until the first commit.
+
+    On an input that is too small for a steady rate the start is in the events per second.
+    """
 
     events: int
     rate: float
@@ -69,20 +94,35 @@ class Result:
             "name": self.name,
             "detects": self.detects,
             "events_per_second": round(self.rate),
+            "spread": round(self.spread, 3),
             "cpu_us_per_event": round(self.cpu_us, 2),
             "rounds": [asdict(figure) for figure in self.rounds],
         }
 
 
-def figure_of(full: Run, warm_up: Run, *, events: int) -> Figure:
-    """Take what the start costs off a run: the same process on an input of a few events."""
+def figure_of(full: Run, warm_up: Run, *, events: int, warm_up_events: int) -> Figure:
+    """Take what the start costs off a run; `warm_up` is the same program on an input of a few events."""
     return Figure(
         events=events,
-        rate=events / max(full.wall - warm_up.wall, 1e-3),
-        cpu_us_per_event=(full.cpu - warm_up.cpu) / events * 1e6,
+        rate=_steady_rate(full) or events / full.wall,
+        cpu_us_per_event=max(full.cpu - warm_up.cpu, 0.0) / max(events - warm_up_events, 1) * 1e6,
         start=warm_up.wall,
         peak_mib=full.peak_mib,
     )
+
+
+def _steady_rate(run: Run) -> float | None:
+    """Return the events per second between two commits, of a warm process and before the end of the input.
+
+    The last commit is left out: a contender that is through waits for its commit interval with nothing to do. None when there
+    were too few commits, on a small input.
+    """
+    all_events = run.commits[-1][1]
+    warm = [commit for commit in run.commits[:-1] if commit[1] >= all_events * _WARM]
+    if len(warm) < 2:
+        return None
+    (began, before), (ended, after) = warm[0], warm[-1]
+    return (after - before) / (ended - began)
 
 
 async def run_until_committed(
@@ -96,40 +136,63 @@ async def run_until_committed(
 ) -> Run:
     """Start a process, wait until its group has committed the ends of the input, and end it.
 
-    Raises `RuntimeError` with the last lines of its log when it ends by itself or is not through in time.
+    Raises `ContenderError` when it ends by itself or is not through in time.
     """
     # Only asks for offsets: without a subscription it does not join the group.
     client = AIOKafkaConsumer(bootstrap_servers=bootstrap, group_id=group, enable_auto_commit=False)
     await client.start()
-    began = time.perf_counter()
-    with log.open("wb") as output:
-        process = subprocess.Popen(command, env=dict(environment), stdout=output, stderr=output, start_new_session=True)
+    total = sum(ends.values())
+    commits: list[tuple[float, int]] = []
     try:
-        while not await _all_committed(client, ends):
-            if process.poll() is not None or time.perf_counter() - began > _PATIENCE:
-                raise RuntimeError(f"{group}: not through\n" + "\n".join(log.read_text(errors="replace").splitlines()[-15:]))
-            await asyncio.sleep(_LOOK)
-        wall = time.perf_counter() - began
-        cpu, peak = _cpu_seconds(process.pid), _peak_mib(process.pid)
+        began = time.perf_counter()
+        async with running(command, environment, log=log) as process:
+            while not commits or commits[-1][1] < total:
+                at = time.perf_counter() - began
+                if process.returncode is not None or at > _PATIENCE:
+                    raise ContenderError(await failure(group, log))
+                events = await _committed_events(client, ends)
+                if events > (commits[-1][1] if commits else 0):
+                    commits.append((at, events))
+                if events < total:
+                    await asyncio.sleep(_LOOK)
+            wall = time.perf_counter() - began
+            used = usage(process.pid)
     finally:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
         await client.stop()
-    return Run(wall=wall, cpu=cpu, peak_mib=peak)
+    return Run(wall=wall, cpu=used.cpu, peak_mib=used.peak_mib, commits=tuple(commits))
 
 
-async def _all_committed(client: AIOKafkaConsumer, ends: Mapping[TopicPartition, int]) -> bool:
-    for place, end in ends.items():
-        if end and (await client.committed(place) or 0) < end:
-            return False
-    return True
+@asynccontextmanager
+async def running(
+    command: Sequence[str], environment: Mapping[str, str], *, log: Path
+) -> AsyncIterator[asyncio.subprocess.Process]:
+    """Run a process, its output in `log`; it is killed at the end of the block."""
+    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    try:
+        process = await asyncio.create_subprocess_exec(*command, env=dict(environment), stdout=descriptor, stderr=descriptor)
+    finally:
+        os.close(descriptor)
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.send_signal(signal.SIGKILL)
+        await process.wait()
 
 
-def _cpu_seconds(pid: int) -> float:
+async def failure(name: str, log: Path) -> str:
+    """Return the message about a contender that did not come through."""
+    text = await asyncio.to_thread(log.read_text, errors="replace")
+    return "\n".join([f"{name}: ended by itself, or not through in {_PATIENCE:.0f} s", *text.splitlines()[-_LOG_LINES:]])
+
+
+async def _committed_events(client: AIOKafkaConsumer, ends: Mapping[TopicPartition, int]) -> int:
+    offsets = await asyncio.gather(*(client.committed(place) for place in ends))
+    return sum(min(offset or 0, end) for offset, end in zip(offsets, ends.values(), strict=True))
+
+
+def usage(pid: int) -> Usage:
+    """Return what a process has used so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / _TICKS
-
-
-def _peak_mib(pid: int) -> float:
     [line] = [line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmHWM")]
-    return int(line.split()[1]) / 1024
+    return Usage(cpu=(int(fields[11]) + int(fields[12])) / _TICKS, peak_mib=int(line.split()[1]) / 1024)

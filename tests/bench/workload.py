@@ -38,10 +38,23 @@ class Workload:
     seed: int = 7
 
 
+def looping_runs(workload: Workload) -> set[str]:
+    """Return the ids of the runs that loop; the others never make a call twice, so nothing is decided about them."""
+    return {_run_id(run) for run in _looping(workload, random.Random(workload.seed))}
+
+
+def _looping(workload: Workload, rng: random.Random) -> set[int]:
+    return set(rng.sample(range(workload.runs), round(workload.runs * LOOPING)))
+
+
+def _run_id(run: int) -> str:
+    return f"run_{run:08d}"
+
+
 def make(workload: Workload, topic: str) -> Iterator[OutgoingEvent]:
     """Yield the events in the order of their time; a run has `events / runs` of them, started and finished in turn."""
     rng = random.Random(workload.seed)
-    looping = set(rng.sample(range(workload.runs), round(workload.runs * LOOPING)))
+    looping = _looping(workload, rng)
     tools, weights = [entry[0] for entry in _TOOLS], [entry[1] for entry in _TOOLS]
     contents = {name: (arguments, size) for name, _, arguments, size in _TOOLS}
     made = 0
@@ -50,7 +63,7 @@ def make(workload: Workload, topic: str) -> Iterator[OutgoingEvent]:
         loops = run in looping
         draw = random.Random(run if loops else run * 1_000_003 + step)
         [tool] = draw.choices(tools, weights)
-        run_id = f"run_{run:08d}"
+        run_id = _run_id(run)
         identity = b"%d:%d" % (run, 0 if loops else step)
         data: dict[str, object] = {
             "run_id": run_id,

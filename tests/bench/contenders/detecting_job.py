@@ -8,14 +8,14 @@ from streams.detection import state_codec
 from streams.detection.engine import apply
 from streams.detection.run_state import RunState
 from streams.processor.intake import read_record
-
-POLICY = PolicyDocument.from_mapping({"tools": {"loopDetection": {"enabled": True}}})
+from tests.bench.decided import POLICY
 
 
 class DetectingJob:
     """The job of a worker for one event."""
 
     def __init__(self, topic: str) -> None:
+        self._policy = PolicyDocument.from_mapping(POLICY)
         self._settings = Settings(topic_prefix=topic.removesuffix("agent.tool-calls.v1"))
 
     def step(
@@ -27,5 +27,5 @@ class DetectingJob:
         )
         run_id, facts = read_record(record, settings=self._settings)
         state = RunState(run_id) if stored is None else state_codec.decode(run_id, stored)
-        applied = apply(state, facts, POLICY)
+        applied = apply(state, facts, self._policy)
         return state_codec.encode(state), [decision.to_record(source="bench") for decision in applied.decisions]

@@ -51,7 +51,8 @@ public final class BareJob {
         private final int every;
         private ProcessorContext<byte[], byte[]> context;
         private KeyValueStore<byte[], byte[]> runs;
-        private long count;
+        // Of all partitions together: there is one thread.
+        private static long count;
 
         Keeper(int every) {
             this.every = every;
