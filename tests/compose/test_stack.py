@@ -157,3 +157,13 @@ async def test_kafka_knows_each_setting_and_starts_with_it(services: dict[str, A
     in_force = {config[0]: config[1] for resource in answer.resources for config in resource[4]}
     assert given.keys() <= in_force.keys()
     assert all(in_force[name] == value for name, value in given.items() if name not in places)
+
+
+def test_the_demo_finds_its_runs_in_the_image(services: dict[str, Any]) -> None:
+    script = services["demo"]["entrypoint"][-1]
+    (python,) = {
+        version for version in re.findall(r"^FROM python:(\d+\.\d+)-", (ROOT / "compose/Dockerfile").read_text(), re.MULTILINE)
+    }
+    assert f"/opt/loopwarden/lib/python{python}/site-packages/streams/demo/runs/*.jsonl" in script
+    assert list((ROOT / "streams/demo/runs").glob("*.jsonl"))
+    check_command_line([*script.removeprefix("exec loopwarden ").split()[:-1], "file.jsonl"])
