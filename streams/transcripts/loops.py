@@ -75,7 +75,7 @@ class RunLoops:
     def call(self, key: SignatureKey, place: str, *, sequence: int, number: int, starts: bool) -> None:
         """Take in an event of a call; `number` counts the run's calls."""
         self._calls[sequence] = (key, place)
-        if len(self._calls) > 4 * self._patience:
+        if len(self._calls) > 2 * self._patience + 10:  # the start and the end of each call of a history
             self._calls.popitem(last=False)
         if not starts or not self._open:
             return

@@ -8,11 +8,11 @@ from typing import Generic, TypeVar
 
 Run = TypeVar("Run")
 
-#: Runs at hand: a run with a full history takes some 30 KB, so these are some 60 MB.
-_AT_HAND = 2_000
+#: Runs at hand: a run with a full history takes some 60 KB, so these are some 60 MB.
+_AT_HAND = 1_000
 
 #: Runs put away at once.
-_BATCH = 200
+_BATCH = 100
 
 
 class RunShelf(Generic[Run]):
