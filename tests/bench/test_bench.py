@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from aiokafka import TopicPartition
 
+from tests.bench.brokers import fresh_broker
 from tests.bench.measuring import ContenderError, Result, Run, figure_of, run_until_committed
 from tests.bench.report import ratios
 
@@ -29,13 +30,12 @@ def test_the_harness_compares_the_worker_with_the_bare_client(tmp_path: Path) ->
 
 
 @pytest.mark.broker
-async def test_a_contender_that_ends_by_itself_is_shown_with_its_log(broker: str, tmp_path: Path) -> None:
+async def test_a_contender_that_ends_by_itself_is_shown_with_its_log(tmp_path: Path) -> None:
     """Nothing waits for it."""
     command = [sys.executable, "-c", "raise SystemExit('no luck today')"]
-    with pytest.raises(ContenderError, match="no luck today"):
-        await run_until_committed(
-            command, {}, bootstrap=broker, group="nobody", ends={TopicPartition("nothing", 0): 1}, log=tmp_path / "log"
-        )
+    ends = {TopicPartition("nothing", 0): 1}
+    with fresh_broker("embedded") as broker, pytest.raises(ContenderError, match="no luck today"):
+        await run_until_committed(command, {}, bootstrap=broker.bootstrap, group="nobody", ends=ends, log=tmp_path / "log")
 
 
 def test_the_rate_is_that_between_commits_of_a_warm_process() -> None:

@@ -17,7 +17,11 @@ app = Application(
     state_dir=str(given.state_dir),
     loglevel="WARNING",
     commit_interval=given.commit_interval,
-    consumer_extra_config={"session.timeout.ms": int(given.session_timeout * 1000), "fetch.wait.max.ms": 100},
+    consumer_extra_config={
+        "session.timeout.ms": int(given.session_timeout * 1000),
+        "heartbeat.interval.ms": int(given.session_timeout * 250),
+        "fetch.wait.max.ms": 100,
+    },
     producer_extra_config={"linger.ms": 5},
 )
 config = TopicConfig(num_partitions=given.partitions, replication_factor=1)
@@ -26,7 +30,7 @@ decisions = app.topic(given.decisions, value_serializer="bytes", key_serializer=
 job = DetectingJob(given.input)
 
 
-def judge(value: bytes, state: Any) -> list[bytes]:
+def judge(value: bytes, key: bytes, timestamp: int, headers: Any, state: Any) -> list[bytes]:
     """Judge one event."""
     at = message_context()
     new, decided = job.step(
@@ -34,8 +38,8 @@ def judge(value: bytes, state: Any) -> list[bytes]:
         topic=given.input,
         partition=at.partition,
         offset=at.offset,
-        timestamp=at.timestamp.milliseconds,
-        key=at.key,
+        timestamp=timestamp,
+        key=key,
         value=value,
     )
     state.set_bytes("run", new)
@@ -43,5 +47,5 @@ def judge(value: bytes, state: Any) -> list[bytes]:
 
 
 if __name__ == "__main__":
-    app.dataframe(events).apply(judge, stateful=True, expand=True).to_topic(decisions)
+    app.dataframe(events).apply(judge, stateful=True, expand=True, metadata=True).to_topic(decisions)
     app.run()

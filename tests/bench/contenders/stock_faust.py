@@ -28,9 +28,7 @@ app = faust.App(
 raw: dict[str, Any] = {"key_type": bytes, "key_serializer": "raw", "value_type": bytes, "value_serializer": "raw"}
 events = app.topic(given.input, **raw)
 decisions = app.topic(given.decisions, **raw)
-runs = app.Table(
-    "runs", partitions=given.partitions, key_type=bytes, value_type=bytes, key_serializer="raw", value_serializer="raw"
-)
+runs = app.Table("runs", partitions=given.partitions, schema=faust.Schema(**raw))
 job = DetectingJob(given.input)
 
 
