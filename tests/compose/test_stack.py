@@ -161,9 +161,7 @@ async def test_kafka_knows_each_setting_and_starts_with_it(services: dict[str, A
 
 def test_the_demo_finds_its_runs_in_the_image(services: dict[str, Any]) -> None:
     script = services["demo"]["entrypoint"][-1]
-    (python,) = {
-        version for version in re.findall(r"^FROM python:(\d+\.\d+)-", (ROOT / "compose/Dockerfile").read_text(), re.MULTILINE)
-    }
+    (python,) = set(re.findall(r"^FROM python:(\d+\.\d+)-", (ROOT / "compose/Dockerfile").read_text(), re.MULTILINE))
     assert f"/opt/loopwarden/lib/python{python}/site-packages/streams/demo/runs/*.jsonl" in script
     assert list((ROOT / "streams/demo/runs").glob("*.jsonl"))
     check_command_line([*script.removeprefix("exec loopwarden ").split()[:-1], "file.jsonl"])
