@@ -27,7 +27,7 @@ COMMANDS = {
     "publish": ("streams.cli.publish", "Publish events or lists of tool calls from files."),
     "decisions": ("streams.cli.decisions", "Read the decisions topic."),
     "enforce": ("streams.cli.enforce", "Hand decisions to a webhook or a command."),
-    "audit": ("streams.cli.audit", "Verify decisions, explain them, try another policy on recorded events."),
+    "audit": ("streams.cli.audit", "Verify and explain decisions, try another policy on them."),
     "scan": ("streams.cli.scan", "Find loops in logs that are there already."),
     "import": ("streams.cli.import_logs", "Write logs as events, or publish them."),
     "conformance": ("streams.cli.conformance", "Play vector files and print every difference."),
