@@ -71,7 +71,8 @@ class RunChecker:
         self._told_stale = False
         self._told_evicted = False
         self._told_failure = False
-        self._told_invalid = False
+        #: decisions that could not be read, by a version that is newer or by nobody
+        self.unreadable = 0
         self._feed = DecisionFeed(
             connection=Connection.from_settings(self.settings),
             topic=self.settings.topics.decisions,
@@ -169,9 +170,8 @@ class RunChecker:
             self._fold(decision, partition, heard_at=record.timestamp / 1000)
 
     def _tell_of_invalid(self, record: ConsumerRecord, error: InvalidEventError) -> None:
-        metrics.INVALID.inc()
-        if not self._told_invalid:
-            self._told_invalid = True
+        self.unreadable += 1
+        if self.unreadable == 1:
             place = f"{record.topic}[{record.partition}]@{record.offset}"
             log.warning("%s: not a decision that this version reads, skipped as all like it: %s", place, error)
 

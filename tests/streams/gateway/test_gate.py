@@ -34,11 +34,12 @@ def blocks(number: int, **fields: Any) -> Any:
 
 async def test_a_gate_that_starts_late_knows_all_partitions(created: Lab) -> None:
     await created.decide(*(blocks(number) for number in range(20)), blocks(3, action="release", offset=2))
-    await created.send(created.topics.decisions, ("r1", b"no decision"), ("r1", b'{"specversion":"1.0"}'))
+    newer = blocks(5, action="block", offset=9).to_record(source="/t").replace(b'"action":"block"', b'"action":"pause"')
+    await created.send(created.topics.decisions, ("r1", b"no decision"), ("r1", b"{}"), ("r5", newer))
     async with VerdictGate(created.settings) as gate:
         assert gate.lag_seconds == math.inf
         assert await gate.wait_until_caught_up(PATIENCE)
-        assert gate.lag_seconds < 5
+        assert (gate.lag_seconds < 5, gate.unreadable) == (True, 3)
         refused = [number for number in range(20) if gate.check(f"r{number}", "read", {"n": number}).refused]
         assert refused == [number for number in range(20) if number != 3]
         await created.decide(blocks(3, offset=3))
