@@ -170,6 +170,7 @@ class RunChecker:
             self._fold(decision, partition, heard_at=record.timestamp / 1000)
 
     def _tell_of_invalid(self, record: ConsumerRecord, error: InvalidEventError) -> None:
+        metrics.INVALID.inc()
         self.unreadable += 1
         if self.unreadable == 1:
             place = f"{record.topic}[{record.partition}]@{record.offset}"
