@@ -6,6 +6,7 @@ the next slice ready while the caller works on the last one.
 """
 
 import asyncio
+import bisect
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
@@ -35,6 +36,8 @@ _RETRY_PAUSE = 0.2
 
 #: `ListOffsets` asks for the earliest offset with this time.
 _EARLIEST = -2
+
+_NO_TIME = 2**63 - 1
 
 Result = TypeVar("Result")
 
@@ -109,9 +112,25 @@ class LogReader:
         return earliest, int(answer[0])
 
     def offset_at(self, topic: str, partition: int, time_ms: int) -> int | None:
-        """Return the first offset whose record has this time or a later one; None when there is none."""
-        stamp, offset = self.run(self._list_offset(TopicPartition(topic, partition), time_ms))
-        return None if stamp < 0 or offset < 0 else offset
+        """Return the first offset whose record has this time or a later one; None when there is none.
+
+        The broker's answer is checked by the records around it: Tansu 0.6 goes by the time at which a batch arrived. If it does
+        not hold, the place is searched for, as if times never went back.
+        """
+        tp = TopicPartition(topic, partition)
+        stamp, offset = self.run(self._list_offset(tp, time_ms))
+        first, end = self.run(self._bounds(tp))
+        found = offset if stamp >= 0 and offset >= 0 else end
+        reached = found == end or self.time_at(topic, partition, found, end) >= time_ms
+        if not (reached and (found == first or self.time_at(topic, partition, found - 1, end) < time_ms)):
+            places = range(first, end)
+            found = first + bisect.bisect_left(places, time_ms, key=lambda at: self.time_at(topic, partition, at, end))
+        return found if found < end else None
+
+    def time_at(self, topic: str, partition: int, offset: int, end: int) -> int:
+        """Return the time of the record at an offset, or of the next one before `end`; the largest number when there is none."""
+        got = next(self.read(topic, partition, offset, end, slice_bytes=1), None)
+        return got.records[0].timestamp if got is not None and got.records else _NO_TIME
 
     async def _list_offset(self, tp: TopicPartition, time_ms: int) -> tuple[int, int]:
         async def ask(leader: int) -> tuple[int, int]:

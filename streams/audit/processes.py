@@ -49,7 +49,8 @@ def in_processes(
     biggest_first = [task for _, task in sorted(zip(records, tasks, strict=True), key=lambda pair: -pair[0])]
     with ProcessPoolExecutor(number, context, initializer=_begin_process, initargs=(counter,)) as pool:
         try:
-            running: set[Future[Result]] = {pool.submit(_work_in_process, work, task) for task in biggest_first}
+            with _interrupts_put_off():
+                running: set[Future[Result]] = {pool.submit(_work_in_process, work, task) for task in biggest_first}
             reported = 0
             while running:
                 done, running = wait(running, timeout=_LOOK_INTERVAL, return_when=FIRST_COMPLETED)
@@ -73,6 +74,7 @@ def _begin_process(counter: Any) -> None:
     _counter = counter
     gc.set_threshold(GC_THRESHOLD)
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # ends at once and without a traceback; the parent says what there is to say
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 def _work_in_process(work: Callable[[Task, OnProgress], Result], task: Task) -> Result:
@@ -81,6 +83,16 @@ def _work_in_process(work: Callable[[Task, OnProgress], Result], task: Task) -> 
             _counter.value += records
 
     return work(task, report)
+
+
+@contextmanager
+def _interrupts_put_off() -> Iterator[None]:
+    """Have Ctrl-C wait until processes are started: half started ones would leave tracebacks. They inherit the mask."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager

@@ -135,9 +135,7 @@ def _check_retention(reader: LogReader, topics: Topics, ends: dict[int, tuple[in
     if not times:
         return
     oldest = [
-        stamp
-        for number, (first, behind) in ends.items()
-        if first > 0 and (stamp := _time_of(reader, topics.tool_calls, number, first, behind)) is not None
+        reader.time_at(topics.tool_calls, number, first, behind) for number, (first, behind) in ends.items() if 0 < first < behind
     ]
     if oldest and times[0].time is not None and times[0].time < min(oldest):
         raise RangeError(
@@ -166,9 +164,11 @@ def _check(topics: Topics, number: int, log_start: int, log_end: int, offset: in
 
 def _complete(reader: LogReader, topics: Topics, number: int, log: tuple[int, int], first: int, behind: int) -> PartitionRange:
     begin, stop = reader.bounds(topics.compactions, number)
-    if first > log[0] and (stamp := _time_of(reader, topics.tool_calls, number, first, behind)) is not None:
+    if log[0] < first < behind:
+        stamp = reader.time_at(topics.tool_calls, number, first, behind)
         begin = _not_before(reader, topics.compactions, number, stamp - AROUND_MS, begin, stop)
-    if behind < log[1] and (stamp := _time_of(reader, topics.tool_calls, number, behind - 1, behind)) is not None:
+    if first < behind < log[1]:
+        stamp = reader.time_at(topics.tool_calls, number, behind - 1, behind)
         stop = _not_before(reader, topics.compactions, number, stamp + AROUND_MS, begin, stop)
     return PartitionRange(
         partition=number,
@@ -184,9 +184,3 @@ def _complete(reader: LogReader, topics: Topics, number: int, log: tuple[int, in
 def _not_before(reader: LogReader, topic: str, number: int, time: int, first: int, behind: int) -> int:
     found = reader.offset_at(topic, number, time)
     return behind if found is None else min(max(found, first), behind)
-
-
-def _time_of(reader: LogReader, topic: str, number: int, offset: int, end: int) -> int | None:
-    """Return the time of the record at an offset, or of the next one."""
-    got = next(iter(reader.read(topic, number, offset, end, slice_bytes=1)), None)
-    return got.records[0].timestamp if got is not None and got.records else None

@@ -217,29 +217,31 @@ class Progressing:
 
     def __init__(self, title: str, total: int | None) -> None:
         self._console = Console(stderr=True)
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("records"),
-            TimeRemainingColumn(),
-        )
-        self._bar = Progress(*columns, console=self._console, transient=True)
-        self._task = self._bar.add_task(title, total=total)
+        self._title, self._total = title, total
+        self._done = 0
         self._began = time.monotonic()
+        self._bar: Progress | None = None
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._bar.stop()
+        self.pause()
 
     def advance(self, records: int) -> None:
         """Tell that more records were read."""
-        self._bar.advance(self._task, records)
-        if self._console.is_terminal and not self._bar.live.is_started and time.monotonic() - self._began > _SILENCE:
+        self._done += records
+        if self._bar is None:
+            if not self._console.is_terminal or time.monotonic() - self._began < _SILENCE:
+                return
+            columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("records"))
+            self._bar = Progress(*columns, TimeRemainingColumn(), console=self._console, transient=True)
+            self._bar.add_task(self._title, total=self._total)
             self._bar.start()
+        self._bar.update(self._bar.task_ids[0], completed=self._done)
 
     def pause(self) -> None:
         """Take the bar away, so that lines can be printed; it comes back with the next records."""
-        self._bar.stop()
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None

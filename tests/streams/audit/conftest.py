@@ -126,10 +126,13 @@ class Forger:
                 if topic == old.decisions:
                     names = old.prefix.encode(), new.prefix.encode()
                     records = change([replace(one, value=one.value.replace(*names)) for one in records])
-                for one in records:
+                sent = [
                     await producer.send(
                         other, one.value, key=one.key, partition=one.partition, timestamp_ms=times.get(topic, one.timestamp)
                     )
+                    for one in records
+                ]
+                await asyncio.gather(*sent)
         await auditor.commit({tp: end for tp, end in ends.items() if tp.topic in new.inputs})
         return auditor
 
