@@ -16,8 +16,8 @@ from prometheus_client.exposition import choose_encoder
 
 from streams.operations.health import Health
 
-#: Seconds that the thread gets to bind the port, and to end.
-PATIENCE = 5.0
+#: Seconds that the thread gets to bind the port on a busy machine, and to end.
+PATIENCE = 30.0
 
 Probe = Callable[[], Health]
 
@@ -64,7 +64,7 @@ class HttpEndpoint:
             with contextlib.suppress(RuntimeError):  # the loop has ended by itself
                 self._loop.call_soon_threadsafe(self._stop.set)
         if self._thread is not None:
-            self._thread.join(PATIENCE)
+            self._thread.join(1.0)
 
     def _run(self) -> None:
         with contextlib.suppress(OSError):  # told by start()
