@@ -10,6 +10,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from tests.brokers.kafka_jars import KafkaUnavailableError
 from tests.faults.catalogue import FAULTS
 from tests.faults.making.brokers import Kind
 from tests.faults.run import run_all
@@ -56,16 +57,25 @@ def main() -> int:
     said = Console(stderr=True)
     rows: list[Row] = []
     started = lambda made, kind: said.print(f"[dim]{kind}: {made.name} ...[/dim]")  # noqa: E731  (a line to follow)
-    for row in run_all(kinds, long=given.long, only=given.only, on_start=started):
-        rows.append(row)
-        given.output.parent.mkdir(parents=True, exist_ok=True)
-        given.output.write_text(json.dumps([each.as_json() for each in rows], indent=1) + "\n")
-        if not row.good:
-            said.print(f"{row.fault} on {row.broker}:", style="bold red")
-            lines = row.error.splitlines() if row.error else [example[:400] for example in row.tally.differences.examples[:20]]
-            said.print("\n".join(lines), markup=False, highlight=False)
+    try:
+        for row in run_all(kinds, long=given.long, only=given.only, on_start=started):
+            _keep(row, rows, given.output, said)
+    except KafkaUnavailableError as error:
+        said.print(f"no Apache Kafka here: {error}; with --broker embedded the rest can be run")
+        return WRONG_USE
     Console(width=None if sys.stdout.isatty() else 180).print(_table(rows))
     return 0 if all(row.good for row in rows) else FINDINGS
+
+
+def _keep(row: Row, rows: list[Row], output: Path, said: Console) -> None:
+    """Add a row, write all of them, and say what is wrong with this one."""
+    rows.append(row)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    output.write_text(json.dumps([each.as_json() for each in rows], indent=1) + "\n")
+    if not row.good:
+        said.print(f"{row.fault} on {row.broker}:", style="bold red")
+        lines = row.error.splitlines() if row.error else [example[:400] for example in row.tally.differences.examples[:20]]
+        said.print("\n".join(lines), markup=False, highlight=False)
 
 
 if __name__ == "__main__":

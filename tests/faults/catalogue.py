@@ -38,12 +38,12 @@ Scenario = Callable[[Bench], Coroutine[Any, Any, None]]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Fault:
-    """A scenario, its name in the table, the brokers that can do it, and whether pytest runs it too."""
+    """A scenario, its name in the table, the brokers that can do it, and those on which pytest runs it too."""
 
     name: str
     scenario: Scenario
     brokers: Sequence[Kind]
-    in_pytest: bool
+    in_pytest: Sequence[Kind]
 
 
 FAULTS: dict[str, Fault] = {}
@@ -53,7 +53,7 @@ def fault(
     name: str,
     *,
     brokers: Sequence[Kind] = ("embedded", "kafka"),
-    in_pytest: bool = False,
+    in_pytest: Sequence[Kind] = (),
 ) -> Callable[[Scenario], Scenario]:
     """Put a scenario into the list."""
 

@@ -9,7 +9,7 @@ import faulthandler
 import os
 import signal
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextvars import ContextVar
 from typing import Any
 
@@ -17,6 +17,7 @@ from aiokafka.conn import AIOKafkaConnection
 
 from streams.cli.main import main
 from streams.processor import run_processor
+from streams.processor.partition_policy import POLICY_KEY
 from streams.transport import batch, fetch_thread, producer, stores, table
 from tests.faults.making.plan import FaultPlan
 
@@ -37,8 +38,16 @@ class Trigger:
         self._plan = plan
         self._passed = 0
 
+    def loses(self, kind: str, records: Sequence[Any]) -> bool:
+        """Whether this write is to be lost: the records are of runs, not of policies."""
+        if self._plan.action != "lose" or self._plan.point != f"before-{kind}" or records[0].key in (None, POLICY_KEY):
+            return False
+        self._passed += 1
+        return self._passed == self._plan.passing
+
     def __call__(self, point: str) -> None:
-        if point != self._plan.point:
+        """Count a passing, and act when it is time."""
+        if point != self._plan.point or self._plan.action == "lose":
             return
         self._passed += 1
         if self._passed != self._plan.passing:
@@ -72,6 +81,8 @@ def _around_sends(trigger: Trigger) -> None:
         kind = _kind_of(topic)
         if not given:
             return await send(app, topic, partition, given)
+        if trigger.loses(kind, given):
+            return producer.Written(0, len(given) - 1, len(given))
         trigger(f"before-{kind}")
         sending = asyncio.ensure_future(send(app, topic, partition, given))
         await asyncio.wait([sending], timeout=_ON_ITS_WAY)

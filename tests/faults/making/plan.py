@@ -27,12 +27,14 @@ POINTS = (
     "after-offsets",
 )
 
-Action = Literal["kill", "raise", "pause"]
+Action = Literal["kill", "raise", "pause", "lose"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FaultPlan:
     """The `passing`-th time that a worker comes to `point`, it is killed, raises or is paused (SIGKILL, an exception, SIGSTOP).
+
+    With `lose` it believes that it has written what it was about to write, and has not: to see that the checks notice.
 
     `connect_to` maps ports that the broker advertises to those to connect to: a proxy stands in between.
     """

@@ -59,7 +59,7 @@ async def restart_by_sigterm(bench: Bench) -> None:
     await _restarts(bench, bench.broker.kafka.terminate, times=bench.choose(quick=1, ci=1, long=6), away=0.0)
 
 
-@fault("broker restart, SIGKILL", brokers=["kafka"], in_pytest=True)
+@fault("broker restart, SIGKILL", brokers=["kafka"], in_pytest=("kafka",))
 async def restart_by_sigkill(bench: Bench) -> None:
     """A crash of the broker, on the same data directory."""
     assert bench.broker.kafka is not None
@@ -98,7 +98,7 @@ async def _through_a_proxy(bench: Bench, proxy: Proxy, outage: Callable[[Proxy],
         bench.tally.note(f"{gone} of 2 workers had to be started again" if gone else "both workers stayed")
 
 
-@fault("connections cut (6 s, long: 60 s)", in_pytest=True)
+@fault("connections cut (6 s, long: 60 s)", in_pytest=("embedded",))
 async def cut(bench: Bench) -> None:
     """No connection to the broker for longer than a session."""
     seconds = float(bench.choose(quick=4, ci=6, long=60))

@@ -41,7 +41,7 @@ class Rec:
     headers: Sequence[tuple[str, bytes]]
 
 
-@fault("fuzz, decoding and engine", brokers=["embedded"], in_pytest=True)
+@fault("fuzz, decoding and engine", brokers=["embedded"], in_pytest=("embedded",))
 async def fuzz_in_process(bench: Bench) -> None:
     """Every record is applied or refused with a reason, nothing else; states and decisions can always be written."""
     count = bench.choose(quick=6_000, ci=40_000, long=900_000)
@@ -82,7 +82,7 @@ async def fuzz_in_process(bench: Bench) -> None:
     bench.tally.note(f"{applied} applied; refused: {codes}; slowest record {slowest * 1000:.0f} ms")
 
 
-@fault("fuzz, through a worker", in_pytest=True)
+@fault("fuzz, through a worker", in_pytest=("kafka",))
 async def fuzz_through_a_worker(bench: Bench) -> None:
     """A real worker on RocksDB: every valid event applied, every other record dead-lettered as it came, memory bounded."""
     count = bench.choose(quick=3_000, ci=10_000, long=100_000)

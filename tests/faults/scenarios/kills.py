@@ -18,6 +18,9 @@ STORES = ("memory://", "rocksdb://")
 #: Scenes side by side: most of their time goes by in waiting for the sessions of the dead.
 LANES = 4
 
+#: What pytest makes of all the points: between decisions and states, states and store, store and offsets, and in a write.
+QUICK_POINTS = ("after-decisions", "before-store", "before-offsets", "during-states")
+
 #: Events per second while workers are killed at random: so few that they are never done before the next kill.
 RATE = 400.0
 
@@ -60,10 +63,12 @@ async def _in_lanes(bench: Bench, points: Sequence[str], *, action: Action, exit
     )
 
 
-@fault("kill -9 at named points", in_pytest=True)
+@fault("kill -9 at named points", in_pytest=("embedded", "kafka"))
 async def kill_at_named_points(bench: Bench) -> None:
     """Before, in the middle of and after each awaited write: dead letters, decisions, states, store, offsets."""
-    await _in_lanes(bench, list(islice(cycle(POINTS), bench.choose(quick=8, ci=13, long=104))), action="kill", exit_code=KILLED)
+    number = bench.choose(quick=len(QUICK_POINTS), ci=len(POINTS), long=7 * len(POINTS))
+    points = list(islice(cycle(QUICK_POINTS if bench.quick else POINTS), number))
+    await _in_lanes(bench, points, action="kill", exit_code=KILLED)
 
 
 @fault("exception in the agent")
@@ -113,7 +118,7 @@ async def kill_at_random_moments(bench: Bench) -> None:
     )
 
 
-@fault("SIGTERM", in_pytest=True)
+@fault("SIGTERM")
 async def terminate(bench: Bench) -> None:
     """One of two workers is told to stop: it writes, commits, leaves and ends with exit code 0."""
     times = bench.choose(quick=1, ci=2, long=12)

@@ -28,7 +28,7 @@ class Change:
     after: dict[int, int]
 
 
-@fault("1 to 4 workers join, leave and crash", in_pytest=True)
+@fault("1 to 4 workers join, leave and crash")
 async def join_leave_crash(bench: Bench) -> None:
     """One worker, then two, four, three, two and one again; events flow all the time."""
     rounds = bench.choose(quick=1, ci=1, long=10)

@@ -65,7 +65,7 @@ async def _ends_of_outputs(scene: Scene) -> dict[str, list[int]]:
     return {name: (await scene.reader.read_with_ends(name, PARTITIONS))[1] for name in names}
 
 
-@fault("SIGSTOP past the session", in_pytest=True)
+@fault("SIGSTOP past the session", in_pytest=("embedded", "kafka"))
 async def pause_before_a_check(bench: Bench) -> None:
     """Stopped before it looks whether its partitions are its own: it writes nothing, drops its batch and rejoins."""
     points = [point for point in BEFORE_A_CHECK for _ in range(bench.choose(quick=1, ci=1, long=5))]

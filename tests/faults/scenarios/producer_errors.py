@@ -33,7 +33,7 @@ async def _goes_on(bench: Bench, scene: Scene) -> None:
     bench.tally.add(await scene.verdict())
 
 
-@fault("record too large for its topic", brokers=["kafka"], in_pytest=True)
+@fault("record too large for its topic", brokers=["kafka"], in_pytest=("kafka",))
 async def too_large(bench: Bench) -> None:
     """A dead letter that its topic refuses: the worker names the setting and ends; nothing is committed over it."""
     async with bench.scene() as scene:

@@ -10,7 +10,7 @@ from tests.faults.workload.pulses import pulses
 FIRST_VERDICT_WITHIN = 6.0
 
 
-@fault("start of a worker to first verdict", in_pytest=True)
+@fault("start of a worker to first verdict", in_pytest=("kafka",))
 async def first_verdict(bench: Bench) -> None:
     """With an empty table and events that wait."""
     for _ in range(bench.choose(quick=1, ci=3, long=10)):

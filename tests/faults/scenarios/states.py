@@ -52,7 +52,7 @@ async def lost(bench: Bench) -> None:
         bench.tally.add(await scene.verdict())
 
 
-@fault("RocksDB directory stale", in_pytest=True)
+@fault("RocksDB directory stale")
 async def stale(bench: Bench) -> None:
     """A worker gets its directory back as it was two parts ago."""
     async with bench.scene(settings=ROCKSDB) as scene:
@@ -88,7 +88,7 @@ async def of_other_partitions(bench: Bench) -> None:
         bench.tally.add(await scene.verdict())
 
 
-@fault("RocksDB directory of another changelog", in_pytest=True)
+@fault("RocksDB directory of another changelog", in_pytest=("kafka",))
 async def of_another_changelog(bench: Bench) -> None:
     """The directory holds the states of the same runs from topics that are gone: a wiped cluster, another group."""
     first, second = _workload(24, 2)
@@ -121,7 +121,7 @@ async def older_version(bench: Bench) -> None:
         bench.tally.add(await scene.verdict())
 
 
-@fault("state of a newer codec version", in_pytest=True)
+@fault("state of a newer codec version", in_pytest=("embedded",))
 async def newer_version(bench: Bench) -> None:
     """A worker that cannot read a state says what to do and ends with exit code 1; the next version goes on."""
     async with bench.scene() as scene:
@@ -146,7 +146,7 @@ async def newer_version(bench: Bench) -> None:
         bench.tally.add(await scene.verdict())
 
 
-@fault("recovery of 100k runs", in_pytest=False)
+@fault("recovery of 100k runs")
 async def recovery_of_many(bench: Bench) -> None:
     """A new worker reads the states of 100,000 runs, into memory, before its first verdict."""
     calls = bench.choose(quick=4, ci=10, long=30)
@@ -166,7 +166,7 @@ async def recovery_of_many(bench: Bench) -> None:
         raise FaultError(f"first verdict after {took:.1f} s, more than {RECOVERED_WITHIN:.0f} s")
 
 
-@fault("changelog compacted by the broker", brokers=["kafka"], in_pytest=True)
+@fault("changelog compacted by the broker", brokers=["kafka"])
 async def compacted(bench: Bench) -> None:
     """The cleaner removes what is superseded, tombstones too, between two workers."""
     prompt = {

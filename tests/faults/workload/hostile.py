@@ -92,7 +92,7 @@ MONSTERS: tuple[Maker, ...] = (
     lambda rng, run, n: _event(run, n, error="0" * 500_000 + "ms"),
     lambda rng, run, n: _event(run, n, error="2027-01-15T08:00:00" * 50_000),
     lambda rng, run, n: _event(run, n, result={"text": "pid 1 (" * 100_000}),
-    lambda rng, run, n: _event(run, n, result={"text": "\n" * 900_000}),
+    lambda rng, run, n: _event(run, n, result={"text": "\n" * 400_000}),
     lambda rng, run, n: _event(run, n, params={f"k{number}": number for number in range(50_000)}),
     lambda rng, run, n: _event(run, n, params=[{} for _ in range(200_000)]),
     lambda rng, run, n: _with_text(run, n, "params", b"{" + b",".join(b'"a":%d' % number for number in range(100_000)) + b"}"),
