@@ -42,7 +42,9 @@ class WorkerProcess:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                env={**os.environ, **self._settings.environment()},  # the command line of a process is public
+                # The command line of a process is public. Without a port of its own it would take the one of a worker that people
+                # look at.
+                env={**os.environ, "LOOPWARDEN_HTTP_PORT": "0", **self._settings.environment()},
             )
         assert self._process.stdout is not None  # noqa: S101 - we asked for a pipe
         self._worker_pid = int(self._process.stdout.readline())
