@@ -1,6 +1,7 @@
 """The brokers that tests run against, and factories for what they keep there."""
 
 import asyncio
+import logging
 import os
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -103,6 +104,16 @@ def kafka_factory() -> Iterator[Callable[..., ApacheKafka]]:
     """
     with ExitStack() as stack:
         yield lambda **options: stack.enter_context(running_kafka(**options))
+
+
+@pytest.fixture(autouse=True)
+def _logging_as_it_was() -> Iterator[None]:
+    """Commands that run in this process set up logging; what they write to is gone with their test."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
 
 
 @pytest.fixture(scope="session")

