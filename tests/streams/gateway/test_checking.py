@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import math
+import threading
 import time
 from typing import Any
 
@@ -160,6 +161,30 @@ def test_runs_beyond_the_limit_are_forgotten_and_the_log_says_so(caplog: pytest.
         fold(made, decision(run_id=f"r{number}", params={}))
     assert made.runs <= 10
     assert len([record for record in caplog.records if "max_runs" in record.message]) == 1
+
+
+def test_threads_ask_while_decisions_come_and_runs_go() -> None:
+    made = gate(max_runs=50)
+    fold(made, decision(run_id="held", params={}))
+    over, missed = threading.Event(), []
+
+    def ask() -> None:
+        while not over.is_set():
+            if not made.check("held", "read", {}).refused:
+                missed.append(1)
+            made.check("r3", "read", {})
+
+    threads = [threading.Thread(target=ask) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for number in range(3000):
+        fold(made, decision("warn", run_id=f"r{number % 80}", params={}, offset=number + 2))
+        fold(made, decision(run_id="held", params={}, offset=number + 2))
+        made._map.forget_idle(-1.0)
+    over.set()
+    for thread in threads:
+        thread.join()
+    assert missed == []
 
 
 async def test_the_log_tells_once_that_decisions_cannot_be_read_and_once_that_they_can(caplog: pytest.LogCaptureFixture) -> None:
