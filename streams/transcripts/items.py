@@ -44,7 +44,7 @@ class CallStarted(NamedTuple):
     """A tool call was made; `time` in milliseconds since 1970, None where the log has none.
 
     A log that has hashes in place of content gives `args_hash` (and `poll`) and leaves `params` out. `sequence` is set only by
-    logs that carry one of their own.
+    logs that carry one of their own, `preview` by those that tell people what hashes hide.
     """
 
     run: RunRef
@@ -56,6 +56,7 @@ class CallStarted(NamedTuple):
     args_hash: str | None = None
     poll: bool | None = None
     sequence: int | None = None
+    preview: str | None = None
 
 
 class CallFinished(NamedTuple):

@@ -85,6 +85,15 @@ class JsonCursor:
         self._take_value(keep=False)
         return self.offset - start
 
+    def small_value(self, limit: int) -> bytes | None:
+        """Take the text of the next object or array; if it is broken, or much longer than `limit`, take nothing."""
+        self.peek()
+        try:
+            end = self._end_of_nested(keep=True, limit=limit)
+        except BrokenJsonError:
+            return None
+        return None if end is None else self._take_until(end)
+
     # -- the buffer ------------------------------------------------------------------------------------------------------------
 
     def _take_value(self, *, keep: bool = True) -> bytes:
@@ -92,7 +101,8 @@ class JsonCursor:
         if not first:
             self._fail("the text ends where a value should stand")
         if first in _OPENING or first == b'"':
-            return self._take_nested(keep=keep)
+            end_of_nested = self._end_of_nested(keep=keep)
+            return self._take_until(end_of_nested if end_of_nested is not None else len(self._buffer))
         ahead = 0
         while (end := _AFTER_SCALAR.search(self._buffer, self._at + ahead)) is None:
             ahead = len(self._buffer) - self._at
@@ -100,11 +110,11 @@ class JsonCursor:
                 return self._take_until(len(self._buffer))
         return self._take_until(end.start())
 
-    def _take_nested(self, *, keep: bool) -> bytes:
-        """Take a string, an object or an array: up to the quote or the bracket that closes it."""
+    def _end_of_nested(self, *, keep: bool, limit: int | None = None) -> int | None:
+        """Find the quote or the bracket that closes a string, an object or an array; None when it is beyond the limit."""
         depth = 0
         ahead = 0  # bytes after `_at` that have been looked at
-        while True:
+        while limit is None or ahead <= limit:
             position = len(self._buffer)
             for token in _TOKEN.finditer(self._buffer, self._at + ahead):
                 start, end = token.span()
@@ -115,16 +125,17 @@ class JsonCursor:
                         break
                     if depth:
                         continue
-                    return self._take_until(end)
+                    return end
                 depth += 1 if byte in _OPENING else -1
                 if depth == 0:
-                    return self._take_until(end)
+                    return end
             token = None  # type: ignore[assignment]  # it holds on to the buffer, which could not grow then
             if not keep:
                 self._advance(position)
             ahead = position - self._at
             if not self._refill():
                 self._fail("the text ends in the middle of a value")
+        return None
 
     def _take_until(self, end: int) -> bytes:
         raw = bytes(self._buffer[self._at : end])

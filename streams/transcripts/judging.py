@@ -196,7 +196,7 @@ class Judge:
                 item.time,
                 facts.key.tool,
                 f"{facts.key.tool} {facts.key.args_hash.hex()}",
-                preview(item.params),
+                preview(item.params) or preview(getattr(item, "preview", None)),
                 "blocked" if isinstance(item, CallBlocked) else "unknown",
             )
             self._mark(run, mark)

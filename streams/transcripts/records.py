@@ -1,5 +1,6 @@
 """Split a file into records: the lines of a JSON lines file, or the parts of a large JSON document."""
 
+import io
 from collections.abc import Callable, Iterator
 from typing import IO, Any, Literal, NamedTuple
 
@@ -37,6 +38,9 @@ _SPLIT: dict[str, Any] = {
 #: belongs behind what was asked, wherever it stands.
 _EXCHANGE = frozenset({"choices", "request", "response"})
 _MAX_WHOLE_BYTES = 64 * 1024 * 1024
+
+#: Objects up to this size are taken from the file at once.
+_SMALL_BYTES = 4 * 1024 * 1024
 
 Shape = Literal["lines", "document"]
 Meter = Callable[[int], None]
@@ -146,6 +150,9 @@ def _members(cursor: JsonCursor, file: IO[bytes]) -> Iterator[tuple[Any, int, bo
         yield cursor.value(), line, True
         return
     line = cursor.line
+    if (whole := cursor.small_value(_SMALL_BYTES)) is not None:  # looked over twice in memory, not in the file
+        file = io.BytesIO(whole)
+        cursor = JsonCursor(file, line=line)
     outline, keys, size = _outline(cursor, file)
     if (keys & _EXCHANGE or {"input", "output"} <= keys) and size <= _MAX_WHOLE_BYTES:
         yield cursor.value(), line, True

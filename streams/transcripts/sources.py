@@ -106,6 +106,7 @@ def opened(source: Source) -> Iterator[tuple[IO[bytes], bytes]]:
         else:  # a pipe, also under a name: <(zcat log.gz)
             file = stack.enter_context(io.BufferedReader(_Joined(start, raw)))
         if start.startswith(_GZIP):
+            seekable = False  # it could be, but each step back would unpack it from its beginning
             unpacked = stack.enter_context(gzip.open(file, "rb"))
             file = cast("IO[bytes]", unpacked)
         elif start.startswith(_ZSTANDARD):

@@ -88,7 +88,7 @@ def _item(event: CloudEvent, data: RunEvent, place: Place) -> RunItem:
     if isinstance(data, ToolCallBlocked):
         return CallBlocked(run, place, event.time, data.call_id, data.tool, data.reason, **call)
     if not isinstance(data, ToolCallFinished):
-        return CallStarted(run, place, event.time, data.call_id, data.tool, **call)
+        return CallStarted(run, place, event.time, data.call_id, data.tool, **call, preview=data.preview)
     return CallFinished(
         run,
         place,

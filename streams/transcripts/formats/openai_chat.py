@@ -26,7 +26,7 @@ from streams.transcripts.tool_blocks import tool_blocks
 from streams.transcripts.words import word
 
 _ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
-_NAMES = ("conversation_id", "session_id", "thread_id", "trace_id", "run_id", "custom_id", "task_id")
+_NAMES = ("conversation_id", "session_id", "thread_id", "trace_id", "run_id", "custom_id")
 _TIMES = ("timestamp", "created_at", "created", "time", "ts")
 #: Where records keep their messages: requests and data sets, and the results of benchmarks.
 _LISTS = ("messages", "traj", "conversation", "history", "trajectory")

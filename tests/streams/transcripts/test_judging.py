@@ -158,3 +158,10 @@ def test_a_run_that_is_taken_up_again_after_a_week_starts_afresh() -> None:
     assert judged(first + [item for number in range(7, 13) for item in week(number, 8)])[0].verdict == "healthy"
     undated = [item._replace(time=None) for number in range(7, 13) for item in call(number)]
     assert judged(undated + [item for number in range(13, 19) for item in week(number, 8)])[0].verdict == "warned"
+
+
+def test_a_timeline_of_hashes_shows_the_preview_that_was_sent() -> None:
+    started = CallStarted(RunRef("r"), Place("log", 1), 1, None, "exec", args_hash="0" * 32, preview="ls  -l")
+    (mark,) = judged([started], timelines=True)[0].timeline
+    assert isinstance(mark, CallMark)
+    assert mark.arguments == "ls -l"

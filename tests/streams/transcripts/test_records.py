@@ -64,7 +64,9 @@ def test_a_line_that_is_too_long_is_passed_over(monkeypatch: pytest.MonkeyPatch)
     assert found[2] == Record({"a": 2}, 3, 3)
 
 
-steps = st.lists(st.dictionaries(st.sampled_from(["n", "text"]), st.integers() | st.text(max_size=9), max_size=2), max_size=6)
+steps = st.lists(
+    st.dictionaries(st.sampled_from(["n", "text"]), st.integers(-9, 9) | st.text(max_size=9), max_size=2), max_size=6
+)
 
 
 @given(steps, st.sampled_from([None, 1]), st.booleans())
@@ -116,3 +118,29 @@ def test_a_request_with_its_response_stays_in_one_piece(whole: dict[str, Any], m
     assert document(text) == [Record(whole, 1, 1)]
     monkeypatch.setattr(records, "_MAX_WHOLE_BYTES", 10)
     assert len(document(text)) > 1 or "request" in whole
+
+
+@given(steps, st.sampled_from([None, 1]))
+def test_large_and_small_documents_are_read_alike(wanted: list[Any], indent: int | None) -> None:
+    text = "\n".join(json.dumps({"steps": wanted, "n": number}, indent=indent) for number in range(3)).encode()
+    small = document(text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(records, "_SMALL_BYTES", -1)
+        assert document(text) == small
+
+
+def test_many_documents_in_one_file_take_no_more_time_than_their_size() -> None:
+    text = b"".join(json.dumps({"steps": [{"n": n}], "n": n}, indent=1).encode() + b"\n" for n in range(20_000))
+    file = io.BytesIO(text)
+    taken = 0
+    read = file.read
+
+    def counted(size: int | None = -1, /) -> bytes:
+        nonlocal taken
+        found = read(size)
+        taken += len(found)
+        return found
+
+    file.read = counted  # type: ignore[method-assign]
+    assert len(list(records_of_document(file, meter=nothing))) == 40_000
+    assert taken == len(text)
