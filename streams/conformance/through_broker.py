@@ -2,10 +2,10 @@
 
 Every vector is a run (or several) of its own agent, and the policy names each agent, so that all are played side by side. What a
 gate would have known before a step are the decisions as of earlier sequences. A step that changes the policy is played by
-starting the worker again with the new one.
+publishing the new one and waiting until it is in force.
 """
 
-import json
+import itertools
 import tempfile
 import uuid
 from collections import Counter
@@ -15,8 +15,10 @@ from pathlib import Path
 
 from schemas.decisions import Decision
 from schemas.events import COMPACTION_EVENTS
+from schemas.policy import PolicyDocument
+from schemas.policy_records import DEFAULT_KEY
 from schemas.settings import Settings
-from schemas.topics import partition_of
+from schemas.topics import Topics, partition_of
 from streams.conformance.agent_policies import policy_of_agents
 from streams.conformance.vectors import Difference, Json, Vector, answer_difference, answer_of, event_of, nudge, run_of
 from streams.connection import Connection
@@ -24,6 +26,7 @@ from streams.gateway.decision_reader import read_decisions
 from streams.gateway.verdict_map import VerdictMap
 from streams.intake.outgoing import OutgoingEvent
 from streams.intake.publishing import publish_events
+from streams.policies_topic import MarkerWatch, publish_policy
 from streams.processor.worker_process import WorkerProcess
 from streams.topics_admin import create_topics
 
@@ -75,32 +78,37 @@ async def play_through_broker(
     settings = settings.model_copy(
         update={"bootstrap_servers": bootstrap_servers, "topic_prefix": f"{tag}.", "group": tag, "commit_interval": 0.1}
     )
-    await create_topics(Connection.from_settings(settings), settings.topics, partitions=PARTITIONS)
+    connection, topics = Connection.from_settings(settings), settings.topics
+    await create_topics(connection, topics, partitions=PARTITIONS)
     ends: Counter[tuple[str, int]] = Counter()
     with tempfile.TemporaryDirectory(prefix="loopwarden-") as folder:
-        phase = 0
-        nudges: list[tuple[str, str, bytes, int]] = []
-        while True:
-            path = Path(folder) / "policy.json"
-            path.write_text(json.dumps(policy_of_agents((play.name, play.policy, play.vector.agent_id) for play in plays)))
-            working = settings.model_copy(update={"policy_file": path, "data_dir": Path(folder) / "data"})
-            events = [*nudges, *(event for play in plays for event in play.events_until_policy())]
-            phase += 1
-            on_phase(f"policy {phase}: {len(events)} events")
-            with WorkerProcess(working, log_path=Path(folder) / "worker.log") as worker:
+        working = settings.model_copy(update={"policy_file": None, "data_dir": Path(folder) / "data"})
+        with WorkerProcess(working, log_path=Path(folder) / "worker.log") as worker:
+            nudges: list[tuple[str, str, bytes, int]] = []
+            for phase in itertools.count(1):
+                events = [*nudges, *(event for play in plays for event in play.events_until_policy())]
+                on_phase(f"policy {phase}: {len(events)} events")
+                await _put_into_force(connection, topics, plays)
                 for compactions in (True, False):  # a compaction that is known early waits for its place
                     chosen = [event for event in events if (event[1] in COMPACTION_EVENTS) is compactions]
                     await _publish(settings, chosen, ends)
                     reached = [(topic, partition, end) for (topic, partition), end in ends.items()]
                     await worker.wait_until_committed(reached, patience=300)
-            nudges = [event for play in plays for event in play.change_policy()]
-            if not nudges:
-                break
+                nudges = [event for play in plays for event in play.change_policy()]
+                if not nudges:
+                    break
     on_phase("comparing")
     decisions: dict[str, list[Decision]] = {}
     async for published in read_decisions(Connection.from_settings(settings), settings.topics):
         decisions.setdefault(published.decision.run_id, []).append(published.decision)
     return [difference for play in plays for difference in _differences(play, decisions)]
+
+
+async def _put_into_force(connection: Connection, topics: Topics, plays: Iterable[_Played]) -> None:
+    policy = PolicyDocument.from_mapping(policy_of_agents((play.name, play.policy, play.vector.agent_id) for play in plays))
+    async with MarkerWatch(connection, topics) as watch:
+        await publish_policy(connection, topics, policy, key=DEFAULT_KEY)
+        await watch.until_in_force(policy.version)
 
 
 async def _publish(settings: Settings, events: list[tuple[str, str, bytes, int]], ends: Counter[tuple[str, int]]) -> None:
