@@ -167,7 +167,7 @@ class _Turn:
         if not self.policy.records_calls:
             return "ignored"
         history = state.history
-        before = history.alternation()
+        before = self._loud_alternation()
         call = history.append(key, poll=event.poll, sequence=event.sequence, call_id=event.call_id)
         self._judge_changed(call.signature, before)
         return "applied"
@@ -189,7 +189,7 @@ class _Turn:
 
     def _finished(self, event: Facts, key: SignatureKey, digest: bytes) -> Effect:
         history = self.state.history
-        before = history.alternation()
+        before = self._loud_alternation()
         call = history.pending_call(key, event.call_id)
         if call is None:
             call = history.append(key, poll=event.poll, sequence=event.sequence, call_id=event.call_id)
@@ -256,8 +256,13 @@ class _Turn:
 
     # -- standing verdicts -----------------------------------------------------------------------------------------------------
 
+    def _loud_alternation(self) -> Alternation | None:
+        """Return the alternation that the history ends with, None when it is too short for any detector to speak of it."""
+        history = self.state.history
+        return history.alternation() if history.alternation_length + 1 >= self.quiet_below else None
+
     def _judge_changed(self, signature: Signature, before: Alternation | None) -> None:
-        """Judge the targets that an event may have changed; `before` is the alternation that the history ended with before it."""
+        """Judge the targets that an event may have changed; `before` is the loud alternation that was there before it."""
         state = self.state
         history = state.history
         dropped = history.trim(self.policy.history_size)
@@ -267,7 +272,7 @@ class _Turn:
             if call.outcome is not None and call.outcome.sequence is not None:
                 state.lost_outcome = max(state.lost_outcome, call.outcome.sequence)
         # Nothing stands, and nothing that the event may have changed has the number of calls to be spoken of: the usual case.
-        if not state.standing and max(loudest, 0 if before is None else before.length + 1) < self.quiet_below:
+        if not state.standing and before is None and loudest < self.quiet_below:
             missing = history.missing_tool()
             if missing is None or missing.length < self.quiet_below:
                 return

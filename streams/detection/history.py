@@ -3,10 +3,16 @@
 A history answers in constant time how often a signature occurs, how long its no-progress streak is, how long the trailing
 alternation of two signatures is, and how many trailing calls named the same missing tool. Only an outcome that arrives out of
 order makes it count again.
+
+A worker holds hundreds of thousands of calls, which Python's garbage collector would look at again and again. So they are structs
+that it does not know (`gc=False`), and nothing that a call refers to refers back to calls: reference counts free them.
 """
 
+import itertools
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
+
+import msgspec
 
 
 class SignatureKey(NamedTuple):
@@ -16,7 +22,7 @@ class SignatureKey(NamedTuple):
     args_hash: bytes
 
 
-class Outcome(NamedTuple):
+class Outcome(msgspec.Struct, frozen=True, gc=False):
     """What ended a call: the first 8 bytes of its outcome hash, and the event that brought it.
 
     Eight bytes are enough to tell apart the outcomes of one run's history and halve what a state stores for them.
@@ -40,82 +46,33 @@ class RecordedCall(NamedTuple):
     outcome: Outcome | None
 
 
-class Signature:
-    """All calls of a history with one signature.
+class Signature(msgspec.Struct, gc=False, eq=False):
+    """What is counted about the calls of a history with one signature.
 
-    `streak` is the no-progress streak: going back from the newest call with an outcome, how many outcomes are equal to its own.
+    `count` of them are there, `pending` of them without an outcome. `streak` is the no-progress streak: going back from the
+    newest call with an outcome, how many outcomes are equal to its own. `newest` is the ordinal of that call, -1 without one,
+    and `newest_digest` its outcome.
     """
 
-    __slots__ = ("calls", "key", "newest_with_outcome", "outcomes", "pending", "poll", "streak")
-
-    def __init__(self, key: SignatureKey, *, poll: bool) -> None:
-        self.key = key
-        self.poll = poll
-        self.calls: list[Call] = []
-        self.pending: list[Call] = []
-        self.outcomes = 0
-        self.streak = 0
-        self.newest_with_outcome: Call | None = None
-
-    @property
-    def count(self) -> int:
-        """How many calls of the history have this signature."""
-        return len(self.calls)
-
-    def streak_calls(self) -> Iterator["Call"]:
-        """Yield the calls of the no-progress streak, newest first."""
-        left = self.streak
-        for call in reversed(self.calls):
-            if left and call.outcome is not None:
-                left -= 1
-                yield call
-
-    def _settled(self, call: "Call") -> None:
-        assert call.outcome is not None  # noqa: S101 - for the type checker; both callers have just set it
-        self.outcomes += 1
-        newest = self.newest_with_outcome
-        if newest is None or newest.ordinal < call.ordinal:
-            same = newest is not None and newest.outcome is not None and newest.outcome.digest == call.outcome.digest
-            self.streak = self.streak + 1 if same else 1
-            self.newest_with_outcome = call
-        else:
-            self._recount()
-
-    def _recount(self) -> None:
-        self.streak = 0
-        digest = None
-        for call in reversed(self.calls):
-            if call.outcome is None:
-                continue
-            if digest is None:
-                digest = call.outcome.digest
-            elif call.outcome.digest != digest:
-                break
-            self.streak += 1
-
-    def _dropped(self, call: "Call") -> None:
-        del self.calls[0]
-        if call.outcome is None:
-            self.pending.remove(call)
-            return
-        self.outcomes -= 1
-        self.streak = min(self.streak, self.outcomes)
-        if self.newest_with_outcome is call:
-            self.newest_with_outcome = None
+    key: SignatureKey
+    poll: bool
+    count: int = 0
+    pending: int = 0
+    outcomes: int = 0
+    streak: int = 0
+    newest: int = -1
+    newest_digest: bytes | None = None
 
 
-class Call:
+class Call(msgspec.Struct, gc=False, eq=False):
     """One tool call of the history; `ordinal` counts the calls ever recorded, `missing_run` see `History.missing_tool`."""
 
-    __slots__ = ("call_id", "missing_run", "ordinal", "outcome", "sequence", "signature")
-
-    def __init__(self, signature: Signature, *, ordinal: int, sequence: int | None, call_id: str | None) -> None:
-        self.signature = signature
-        self.ordinal = ordinal
-        self.sequence = sequence
-        self.call_id = call_id
-        self.outcome: Outcome | None = None
-        self.missing_run = 0
+    signature: Signature
+    ordinal: int
+    sequence: int | None
+    call_id: str | None
+    outcome: Outcome | None = None
+    missing_run: int = 0
 
 
 class Alternation(NamedTuple):
@@ -147,29 +104,24 @@ class History:
 
     @classmethod
     def restored(cls, recorded: Iterable[RecordedCall]) -> "History":
-        """Return the history of these calls, oldest first; what is kept up to date otherwise is counted once at the end."""
+        """Return the history of these calls, oldest first."""
         history = cls()
         signatures, calls = history.signatures, history.calls
         names_missing_tools = False
         for ordinal, (key, poll, sequence, call_id, outcome) in enumerate(recorded):
             signature = signatures.get(key)
             if signature is None:
-                signature = signatures[key] = Signature(key, poll=poll)
-            call = Call(signature, ordinal=ordinal, sequence=sequence, call_id=call_id)
-            signature.calls.append(call)
-            calls.append(call)
+                signature = signatures[key] = Signature(key, poll)
+            signature.count += 1
+            calls.append(Call(signature, ordinal, sequence, call_id, outcome))
             if outcome is None:
-                signature.pending.append(call)
+                signature.pending += 1
             else:
-                call.outcome = outcome
                 signature.outcomes += 1
-                signature.newest_with_outcome = call
+                signature.streak = signature.streak + 1 if signature.newest_digest == outcome.digest else 1
+                signature.newest = ordinal
+                signature.newest_digest = outcome.digest
                 names_missing_tools = names_missing_tools or outcome.unknown_tool is not None
-        for signature in signatures.values():
-            if signature.outcomes > 1:
-                signature._recount()
-            else:
-                signature.streak = signature.outcomes
         history._ordinal = len(calls)
         history._alternation = history._count_alternation()
         if names_missing_tools:
@@ -220,13 +172,13 @@ class History:
         """Record a call as the newest."""
         signature = self.signatures.get(key)
         if signature is None:
-            signature = self.signatures[key] = Signature(key, poll=poll)
+            signature = self.signatures[key] = Signature(key, poll)
         elif poll:
             signature.poll = True  # a gateway that sends hashes may leave the fact out of some events
-        call = Call(signature, ordinal=self._ordinal, sequence=sequence, call_id=call_id)
+        call = Call(signature, self._ordinal, sequence, call_id)
         self._ordinal += 1
-        signature.calls.append(call)
-        signature.pending.append(call)
+        signature.count += 1
+        signature.pending += 1
         calls = self.calls
         if not calls or calls[-1].signature is signature:
             self._alternation = 1
@@ -237,22 +189,46 @@ class History:
         calls.append(call)
         return call
 
+    def calls_with(self, signature: Signature) -> Iterator[Call]:
+        """Yield the calls with a signature, newest first."""
+        return (call for call in reversed(self.calls) if call.signature is signature)
+
+    def streak_calls(self, signature: Signature) -> Iterator[Call]:
+        """Yield the calls of the no-progress streak of a signature, newest first."""
+        return itertools.islice((call for call in self.calls_with(signature) if call.outcome is not None), signature.streak)
+
     def pending_call(self, key: SignatureKey, call_id: str | None) -> Call | None:
         """Return the newest call with this signature, and call id when one is given, that has no outcome yet."""
         signature = self.signatures.get(key)
-        if signature is not None:
-            for call in reversed(signature.pending):
-                if call_id is None or call.call_id == call_id:
+        if signature is not None and signature.pending:
+            for call in reversed(self.calls):
+                if call.outcome is None and call.signature is signature and (call_id is None or call.call_id == call_id):
                     return call
         return None
 
     def settle(self, call: Call, outcome: Outcome) -> None:
         """Give a pending call its outcome."""
         call.outcome = outcome
-        call.signature.pending.remove(call)
-        call.signature._settled(call)
+        signature = call.signature
+        signature.pending -= 1
+        signature.outcomes += 1
+        if signature.newest < call.ordinal:
+            signature.streak = signature.streak + 1 if signature.newest_digest == outcome.digest else 1
+            signature.newest = call.ordinal
+            signature.newest_digest = outcome.digest
+        else:
+            self._recount(signature)
         if outcome.unknown_tool is not None:
             self._count_missing(call)
+
+    def _recount(self, signature: Signature) -> None:
+        signature.streak = 0
+        for call in self.calls_with(signature):
+            if call.outcome is None:
+                continue
+            if call.outcome.digest != signature.newest_digest:
+                break
+            signature.streak += 1
 
     def _count_missing(self, call: Call) -> None:
         position = len(self.calls) - 1
@@ -284,8 +260,16 @@ class History:
         del self.calls[:excess]
         for call in dropped:
             signature = call.signature
-            signature._dropped(call)
-            if not signature.calls:
+            signature.count -= 1
+            if not signature.count:
                 del self.signatures[signature.key]
+            elif call.outcome is None:
+                signature.pending -= 1
+            else:
+                signature.outcomes -= 1
+                signature.streak = min(signature.streak, signature.outcomes)
+                if signature.newest == call.ordinal:
+                    signature.newest = -1
+                    signature.newest_digest = None
         self._alternation = min(self._alternation, len(self.calls))
         return dropped

@@ -219,12 +219,12 @@ def _encode_calls(history: History, tool_offset: int, last_time: int) -> _Calls:
         if call.outcome is None:
             outcome_of.append(0)
             continue
-        digest, sequence, offset, time, unknown_tool = call.outcome
-        outcome_of.append(1 + digests.setdefault(digest, len(digests)))
-        outcome_sequences.append(None if sequence is None else sequence - before)
-        outcome_offsets.append(tool_offset - offset)
-        outcome_times.append(last_time - time)
-        missing.append(unknown_tool)
+        outcome = call.outcome
+        outcome_of.append(1 + digests.setdefault(outcome.digest, len(digests)))
+        outcome_sequences.append(None if outcome.sequence is None else outcome.sequence - before)
+        outcome_offsets.append(tool_offset - outcome.offset)
+        outcome_times.append(last_time - outcome.time)
+        missing.append(outcome.unknown_tool)
     prefix = _common_prefix([call_id for call_id in ids if call_id is not None])
     joined = _join(ids, len(prefix))
     return _Calls(

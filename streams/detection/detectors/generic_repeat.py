@@ -1,7 +1,7 @@
 """The same call again and again."""
 
 from schemas.policy import EffectivePolicy
-from streams.detection.history import Call, History, Signature
+from streams.detection.history import History, Signature
 from streams.detection.verdict import Verdict, signature_key_text
 
 NAME = "generic_repeat"
@@ -20,16 +20,15 @@ def judge(history: History, signature: Signature, policy: EffectivePolicy) -> Ve
     if signature.poll:
         return None
     tool = signature.key.tool
-    newest = signature.newest_with_outcome
-    if signature.streak >= policy.critical_threshold and newest is not None and newest.outcome is not None:
+    if signature.streak >= policy.critical_threshold:
         return Verdict(
             detector=NAME,
             level="critical",
             count=signature.streak,
-            warning_key=f"call:{signature_key_text(*signature.key, newest.outcome.digest)}",
+            warning_key=f"call:{signature_key_text(*signature.key, signature.newest_digest)}",
             message=f"{tool} has been called {signature.streak} times with the same arguments and the same outcome, "
             "so this call is refused: try something else, or report that it does not work.",
-            evidence=signature.streak_calls,
+            evidence=lambda: history.streak_calls(signature),
         )
     if signature.count < policy.warning_threshold:
         return None
@@ -40,9 +39,5 @@ def judge(history: History, signature: Signature, policy: EffectivePolicy) -> Ve
         warning_key=f"call:{signature_key_text(*signature.key)}",
         message=f"{tool} has been called {signature.count} times with the same arguments: "
         "if it no longer brings anything new, try something else.",
-        evidence=lambda: _newest_first(signature),
+        evidence=lambda: history.calls_with(signature),
     )
-
-
-def _newest_first(signature: Signature) -> list[Call]:
-    return signature.calls[::-1]

@@ -14,15 +14,14 @@ def least(policy: EffectivePolicy) -> int:
 
 def judge(history: History, signature: Signature, policy: EffectivePolicy) -> Verdict | None:
     """Critical from `globalCircuitBreakerThreshold` equal outcomes in a row; polls included, and not to be switched off."""
-    newest = signature.newest_with_outcome
-    if signature.streak < policy.global_circuit_breaker_threshold or newest is None or newest.outcome is None:
+    if signature.streak < policy.global_circuit_breaker_threshold:
         return None
     return Verdict(
         detector=NAME,
         level="critical",
         count=signature.streak,
-        warning_key=f"breaker:{signature_key_text(*signature.key, newest.outcome.digest)}",
+        warning_key=f"breaker:{signature_key_text(*signature.key, signature.newest_digest)}",
         message=f"The last {signature.streak} calls of {signature.key.tool} with these arguments all had the same outcome, "
         "so further ones are refused: work on something else, or report what is missing.",
-        evidence=signature.streak_calls,
+        evidence=lambda: history.streak_calls(signature),
     )

@@ -14,8 +14,7 @@ def least(policy: EffectivePolicy) -> int:
 
 def judge(history: History, signature: Signature, policy: EffectivePolicy) -> Verdict | None:
     """Critical from `criticalThreshold` equal outcomes of a poll in a row, a warning from `warningThreshold`."""
-    newest = signature.newest_with_outcome
-    if not signature.poll or signature.streak < policy.warning_threshold or newest is None or newest.outcome is None:
+    if not signature.poll or signature.streak < policy.warning_threshold:
         return None
     critical = signature.streak >= policy.critical_threshold
     advice = "further ones are refused until other work is done" if critical else "wait longer, or do other work"
@@ -23,7 +22,7 @@ def judge(history: History, signature: Signature, policy: EffectivePolicy) -> Ve
         detector=NAME,
         level="critical" if critical else "warning",
         count=signature.streak,
-        warning_key=f"poll:{signature_key_text(*signature.key, newest.outcome.digest)}",
+        warning_key=f"poll:{signature_key_text(*signature.key, signature.newest_digest)}",
         message=f"The last {signature.streak} polls with {signature.key.tool} all had the same answer: {advice}.",
-        evidence=signature.streak_calls,
+        evidence=lambda: history.streak_calls(signature),
     )

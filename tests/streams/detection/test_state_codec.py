@@ -89,10 +89,7 @@ def described(history: History) -> object:
     alternation = history.alternation()
     return (
         [(call.signature.key, call.call_id, call.sequence, call.outcome) for call in history.calls],
-        {
-            key: (s.count, s.outcomes, s.streak, s.poll, [call.call_id for call in s.pending])
-            for key, s in history.signatures.items()
-        },
+        {key: (s.count, s.outcomes, s.streak, s.poll, s.pending, s.newest_digest) for key, s in history.signatures.items()},
         alternation and (alternation.last.key, alternation.other.key, alternation.length),
         history.missing_tool(),
     )
