@@ -35,7 +35,7 @@ _METADATA_AGE = 10.0
 _BEYOND_END = 3.0
 
 #: Records that are handed over at a time: some milliseconds of work, between which the agent's own tasks run.
-_SLICE = 100
+_SLICE = 50
 
 #: Seconds that a client which is being discarded may take.
 _GOODBYE = 2.0
