@@ -37,7 +37,8 @@ class LoopReport:
     """One loop: the calls that go round, and what was said about them.
 
     `calls` counts the loop's calls between `first` and `last`; `after` what came after `verdict_at`, up to the loop's last call.
-    `critical_at` is where a call would have been refused, or the run ended. `detectors` gives the largest count of each.
+    `critical_at` is where a call would have been refused, or the run ended. `detectors` gives the largest count of each;
+    `message` is what was first said with the strongest action.
     """
 
     level: Level

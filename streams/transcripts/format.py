@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from streams.transcripts.items import Item, Place
 from streams.transcripts.records import Record
+from streams.transcripts.run_names import RunNames
 from streams.transcripts.seen import SeenKeys
 
 
@@ -13,12 +14,14 @@ from streams.transcripts.seen import SeenKeys
 class FileContext:
     """What a reader knows besides the records.
 
-    `run_id` is for logs that do not name their run; no other file has it. `seen` are the entries that were read from any file.
+    `run_id` is for logs that do not name their run; no other file has it. `seen` are the entries that were read from
+    any file, `names` the runs with sequences of their own.
     """
 
     file: str
     run_id: str
     seen: SeenKeys = field(default_factory=SeenKeys)
+    names: RunNames = field(default_factory=RunNames)
 
     def place(self, line: int) -> Place:
         """Return the place of a line."""

@@ -123,7 +123,7 @@ class RunLoops:
         critical = decision.level == "critical"
         if critical and loop.critical_at is None:
             loop.critical_at = place
-        if _RANK[decision.action] >= _RANK[loop.action]:
+        if not loop.message or _RANK[decision.action] > _RANK[loop.action]:
             loop.action, loop.message = decision.action, decision.message
         loop.level = "critical" if critical else loop.level
 

@@ -10,6 +10,7 @@ from streams.transcripts.format import FileContext, Format, Reader
 from streams.transcripts.items import Item, NotUnderstood
 from streams.transcripts.records import BadRecord, Meter, Record, records_of_document, records_of_lines, shape_of
 from streams.transcripts.registry import FORMATS, format_of
+from streams.transcripts.run_names import RunNames
 from streams.transcripts.seen import SeenKeys
 from streams.transcripts.sources import Source, SourceError, opened
 
@@ -62,6 +63,7 @@ class _Reading:
         self._given_meter = meter
         self._on_file = on_file
         self._seen = SeenKeys()
+        self._names = RunNames()
         self._stems: Counter[str] = Counter()
 
     def read(self, source: Source) -> Iterator[Item]:
@@ -78,7 +80,7 @@ class _Reading:
                 return
             self._readings.files[found.name] += 1
             self._on_file(source.name, found.name)
-            context = FileContext(source.name, self._run_id(source.name), self._seen)
+            context = FileContext(source.name, self._run_id(source.name), self._seen, self._names)
             yield from _items(chain(first, records), found, context, forced=self._format_name is not None)
 
     def _recognised(self, records: Iterator[Record | BadRecord]) -> tuple[list[Record | BadRecord], Format | None]:

@@ -1,9 +1,20 @@
 """Keys that were met before, in bounded memory."""
 
 from collections.abc import Hashable
+from typing import Any
+
+from schemas import json_text
 
 #: About 20 MB when full. Copies stand close to what they are copies of: in the next file, or in the next lines.
 _LIMIT = 200_000
+
+
+def digest(value: Any) -> int:
+    """Return a number that stands for a JSON value: copies have the same content, whatever their ids."""
+    try:
+        return hash(json_text.dumps(value))
+    except (TypeError, ValueError):  # nested too deeply to be written
+        return 0
 
 
 class SeenKeys:

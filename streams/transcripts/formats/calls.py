@@ -1,7 +1,8 @@
 """Lists of tool calls: one JSON object a line with `run, seq, tool, args, result, is_error, call_id, ts`.
 
 The same lines as `loopwarden publish --from calls` takes (`streams.intake.call_lines`), with the same meaning. `seq` must rise
-within a run: a line that repeats one, or falls behind, is taken for a copy, as a worker takes it.
+within a run: a line that repeats one, or falls behind, is taken for a copy, as a worker takes it. A file in which a run of
+another file begins again has a run of its own by that name: `<run>@<file>`.
 """
 
 from collections import OrderedDict
@@ -28,6 +29,7 @@ class _Reader:
         self._context = context
         self._calls = OpenCalls()
         self._last: OrderedDict[str, int] = OrderedDict()
+        self._aliases: dict[str, str] = {}
 
     def read(self, record: Record) -> Iterator[Item]:
         place = self._context.place(record.line)
@@ -42,13 +44,17 @@ class _Reader:
         if not isinstance(seq, int) or isinstance(seq, bool) or seq < 0:
             yield NotUnderstood(place, "seq: must be a whole number, 0 or more")
             return
+        if run_id not in self._last and not self._context.names.goes_on(run_id, self._context.file, seq):
+            self._aliases[run_id] = f"{run_id}@{self._context.run_id}"
         if seq <= self._last.get(run_id, -1):
             yield Copied(place)
             return
         self._last[run_id] = seq
+        if run_id not in self._aliases:
+            self._context.names.reached(run_id, self._context.file, seq)
         if len(self._last) > _MAX_RUNS:
             self._last.popitem(last=False)
-        run = RunRef(run_id)
+        run = RunRef(self._aliases.get(run_id, run_id))
         time = milliseconds(call.get("ts"))
         params = arguments(call.get("args"))
         started = self._calls.start(run, place, time, call_id=call.get("call_id"), tool=call["tool"], params=params)

@@ -14,6 +14,7 @@ blog.fsck.com (2026-02-22).
 * `compact_boundary` is a compaction; the summary that follows is no prompt.
 """
 
+import re
 from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Any
@@ -25,6 +26,7 @@ from streams.transcripts.items import Compacted, Copied, Item, NotUnderstood, Pl
 from streams.transcripts.moments import milliseconds
 from streams.transcripts.open_calls import OpenCalls
 from streams.transcripts.records import Record
+from streams.transcripts.seen import digest
 from streams.transcripts.tool_blocks import tool_blocks
 from streams.transcripts.words import word
 
@@ -66,6 +68,7 @@ _OTHER_RECORDS = frozenset(
         "worktree-state",
     }
 )
+_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _UNKNOWN_TOOL = "No such tool available:"
 
 _MAX_CHAINED = 100_000
@@ -184,11 +187,13 @@ class _Reader:
         return run
 
     def _is_copy(self, entry: dict[str, Any]) -> bool:
-        uuid, forked = entry.get("uuid"), entry.get("forkedFrom")
+        forked = entry.get("forkedFrom")
         original = forked.get("messageUuid") if isinstance(forked, dict) else None
-        new = not isinstance(uuid, str) or self._context.seen.add("claude", uuid)
-        if isinstance(original, str) and original != uuid:
-            new = self._context.seen.add("claude", original) and new
+        content = digest(entry.get("message", entry.get("compactMetadata")))
+        new = True
+        for uuid in {word(entry.get("uuid")), word(original)}:
+            if _UUID.fullmatch(uuid):  # any other id may be used again by whoever wrote the file
+                new = self._context.seen.add("claude", uuid, content) and new
         return not new
 
     def _spent(self, entry: dict[str, Any], message: dict[str, Any], run: RunRef, place: Place, time: int | None) -> Spent | None:

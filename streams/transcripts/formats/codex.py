@@ -6,8 +6,9 @@ below a header, are read too.
 
 * A thread is a run. A sub-agent has a file of its own, whose header names its parent thread.
 * Calls are `response_item` records; events about the same calls say nothing more and are passed over.
-* A forked or resumed thread, and a sub-agent that was given its parent's history, begin with copies: a call that another thread
-  has made already is left out. A header of another thread inside a copy does not begin a new run.
+* A forked thread, and a sub-agent that was given its parent's history, begin with copies: a call that another thread has made
+  already is left out. So are those of a second file of one thread. A header of another thread inside a copy does not begin a
+  new run.
 * `compacted` is a compaction; token counts are the growth of the thread's totals.
 """
 
@@ -67,6 +68,8 @@ class _Reader:
         self._copied_ids: set[str] = set()
         self._tokens = 0
         self._stream = CodexStream(self._calls)
+        #: calls of this file may stand in another one too
+        self._may_copy = False
         #: nothing of the thread's own has come yet
         self._copying = False
 
@@ -118,7 +121,8 @@ class _Reader:
         origins = {origin for origin in (payload.get("forked_from_id"), parent) if isinstance(origin, str)}
         session = payload.get("session_id")
         self._run = RunRef(thread, session if isinstance(session, str) and session else thread, None, parent)
-        self._origins, self._named, self._tokens, self._copying = origins, True, 0, bool(origins)
+        self._may_copy = bool(origins) or not self._context.seen.belongs_to(self._context.file, "codex thread", thread)
+        self._origins, self._named, self._tokens, self._copying = origins, True, 0, self._may_copy
 
     def _item(self, item: dict[str, Any], place: Place, time: int | None) -> Iterator[Item]:
         kind = word(item.get("type"))
@@ -137,7 +141,8 @@ class _Reader:
         call = items[0]
         if isinstance(call, CallStarted) and call.call_id is not None and len(call.call_id) >= _MIN_UNIQUE_ID:
             key = (call.call_id, call.tool, call.args_hash or args_hash(call.params))
-            if not self._context.seen.belongs_to(self._run.run_id, "codex", *key):
+            mine = self._context.seen.belongs_to((self._context.file, self._run.run_id), "codex", *key)
+            if self._may_copy and not mine:
                 self._copied_ids.add(call.call_id)
                 yield Copied(place)
                 return

@@ -1,6 +1,7 @@
 """Our own events: a structured CloudEvent a line, as `kcat` prints them and `loopwarden import` writes them.
 
-`kcat -J` envelopes (`topic`, `partition`, `offset`, `payload`) are opened. Decisions and policies are passed over.
+`kcat -J` envelopes (`topic`, `partition`, `offset`, `payload`) are opened. Decisions and policies are passed over. A file in
+which a run of another file begins again, with events that are no copies, has a run of its own by that name: `<run>@<file>`.
 """
 
 from collections.abc import Iterator
@@ -44,6 +45,7 @@ def recognises(value: Any) -> bool:
 class _Reader:
     def __init__(self, context: FileContext) -> None:
         self._context = context
+        self._runs: dict[str, str] = {}
 
     def read(self, record: Record) -> Iterator[Item]:
         place = self._context.place(record.line)
@@ -58,7 +60,7 @@ class _Reader:
             event = CloudEvent.model_validate(value)
             model = EVENTS.get(event.type)
             if model is not None:
-                yield _item(event, model.model_validate(event.data), place)
+                yield self._named(event, _item(event, model.model_validate(event.data), place))
         except ValidationError as error:
             yield NotUnderstood(place, describe(error))
             return
@@ -67,6 +69,21 @@ class _Reader:
 
     def finish(self) -> Iterator[Item]:
         return iter(())
+
+    def _named(self, event: CloudEvent, item: RunItem) -> RunItem:
+        """Give a run of this file a name of its own when it begins again, with other events, what another file had."""
+        run_id, names, file = item.run.run_id, self._context.names, self._context.file
+        copied = not self._context.seen.add("event", event.source, event.id)
+        if event.sequence is None:
+            return item
+        if run_id not in self._runs and not copied:
+            goes_on = names.goes_on(run_id, file, event.sequence)
+            self._runs[run_id] = run_id if goes_on else f"{run_id}@{self._context.run_id}"
+        name = self._runs.get(run_id, run_id)
+        if name == run_id:
+            names.reached(run_id, file, event.sequence)
+            return item
+        return item._replace(run=item.run._replace(run_id=name))
 
 
 def _item(event: CloudEvent, data: RunEvent, place: Place) -> RunItem:

@@ -6,7 +6,8 @@ same form.
 
 * A session is a run. Entries name their parent; one whose parent is not the tip of its branch begins another branch, which is a
   run of its own (`<session>~2`): the calls before the fork belong to the branch that made them. Version 1 has no ids: one branch.
-* A fork copies entries of its parent file, ids and all; copies of what was read before are left out.
+* A fork (`parentSession`) copies entries of its parent file, ids and all; copies of what was read before are left out, and so
+  are those of a second file of one session.
 * Calls of a response that was aborted or failed were not made, unless they have a result.
 * A compaction does not say whether the turn was tried again; what follows it tells.
 * Calls that OpenClaw refused (`details.status` is `blocked`) were not made.
@@ -26,6 +27,7 @@ from streams.transcripts.moments import milliseconds
 from streams.transcripts.open_calls import OpenCalls
 from streams.transcripts.records import Record
 from streams.transcripts.refused_calls import RefusedCalls
+from streams.transcripts.seen import digest
 from streams.transcripts.words import word
 
 #: Entries that say nothing about calls.
@@ -87,6 +89,8 @@ class _Reader:
         self._calls = OpenCalls()
         self._refused = RefusedCalls()
         self._session = _Session(context.run_id, self._agent_id)
+        #: entries of this session may stand in another file too
+        self._may_copy = False
         #: calls of responses that broke off, by run and id
         self._dropped: OrderedDict[tuple[str, str], tuple[dict[str, Any], Place, int | None]] = OrderedDict()
 
@@ -98,6 +102,8 @@ class _Reader:
             session_id = entry.get("id")
             named = session_id if isinstance(session_id, str) and session_id else self._context.run_id
             self._session = _Session(named, self._agent_id)
+            mine = self._context.seen.belongs_to(self._context.file, "openclaw session", named)
+            self._may_copy = not mine or isinstance(entry.get("parentSession"), str)
             return
         if kind not in ("message", "compaction") and kind not in _OTHER_ENTRIES:
             yield NotUnderstood(place, "not an entry of a session" if not kind else "an unknown type of entry")
@@ -119,11 +125,8 @@ class _Reader:
         yield from self._refused.finish()
 
     def _is_copy(self, entry: dict[str, Any]) -> bool:
-        # Entry ids have eight hexadecimal digits: together with time and parent they are unique.
-        entry_id = entry.get("id")
-        if not isinstance(entry_id, str):
-            return False
-        return not self._context.seen.add("openclaw", entry_id, str(entry.get("parentId")), str(entry.get("timestamp")))
+        new = self._context.seen.add("openclaw", digest(entry))  # ids have eight digits only
+        return self._may_copy and not new
 
     def _compaction(self, entry: dict[str, Any], run: RunRef, place: Place) -> Iterator[Item]:
         details = entry.get("details")

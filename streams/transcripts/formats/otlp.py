@@ -25,6 +25,7 @@ from streams.transcripts.moments import milliseconds
 from streams.transcripts.open_calls import OpenCalls
 from streams.transcripts.otlp_attributes import plain_attributes
 from streams.transcripts.records import Record
+from streams.transcripts.seen import digest
 
 #: Items held back to put them in order: exporters send a batch every few seconds, of 512 spans by default.
 _WINDOW = 8192
@@ -79,7 +80,7 @@ class _Reader:
         is_agent = attributes.get("gen_ai.operation.name") in ("invoke_agent", "invoke_workflow", "create_agent")
         if tool is None and (not tokens or is_agent):  # an agent's span has the sum of its model spans
             return
-        if not self._context.seen.add("otlp", *ids):
+        if not self._context.seen.add("otlp", *ids, digest(span)):
             yield Copied(place)
             return
         run = _run(ids[0], attributes)

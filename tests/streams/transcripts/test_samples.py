@@ -52,3 +52,14 @@ def test_a_sample_is_read_as_described(format_name: str, name: str, expected: di
         assert runs[0].first.endswith(f":{expected['places']['first']}")
     if "cost" in expected:
         assert summary.spent.cost == pytest.approx(expected["cost"])
+
+
+@pytest.mark.parametrize("format_name", FORMATS)
+def test_samples_that_have_nothing_to_do_with_each_other_do_not_change_each_other(format_name: str, scan: ScanPaths) -> None:
+    names = json.loads((SAMPLES / format_name / "expected.json").read_text())
+    together, summary = scan(SAMPLES / format_name)
+    alone = [scan(SAMPLES / format_name / name) for name in sorted(names)]
+    assert summary.copies == sum(one.copies for _, one in alone)
+    assert sorted((run.spent.calls, run.verdict) for run in together) == sorted(
+        (run.spent.calls, run.verdict) for runs, _ in alone for run in runs
+    )
