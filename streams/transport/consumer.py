@@ -14,7 +14,7 @@ from faust.types import TP
 from streams.transport.batch import Batch, BatchMessage, Record, StaleBatch
 from streams.transport.fetch_thread import FetchThread
 from streams.transport.foreign_stores import discard_foreign_stores
-from streams.transport.lease import Lease
+from streams.transport.partition_lease import PartitionLease
 from streams.transport.progress import Delivery, Progress
 from streams.transport.table import BatchTable
 from streams.transport.topic import BatchTopic
@@ -49,7 +49,7 @@ class Consumer(driver.Consumer):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.lease = Lease(session_timeout=self.app.conf.broker_session_timeout)
+        self.lease = PartitionLease(session_timeout=self.app.conf.broker_session_timeout)
         self._progress: Progress[TP] = Progress()
         self._batch_topics: dict[str, BatchTopic] = {}
         self._held_back: set[TP] = set()
@@ -185,6 +185,7 @@ class Consumer(driver.Consumer):
             self._next_offsets.pop(tp, None)
         # Faust seeks after the rebalance, which tells the agents; but not when nothing is assigned, and they must forget
         # all the same.
+        self.lease.end_term()
         self._must_start_over = True
         self._room.set()
 
@@ -231,6 +232,7 @@ class Consumer(driver.Consumer):
             await self._start_over()
 
     async def _start_over(self) -> None:
+        term = self.lease.term
         self._take_back_all()
         partitions = frozenset(tp for tp in self.assignment() if tp.topic in self._batch_topics)
         for hook in self._hooks("after_takeover"):
@@ -250,6 +252,7 @@ class Consumer(driver.Consumer):
                 self._next_offsets[tp] = start
             self._read_offset[tp] = start
         self._must_start_over = False
+        self.lease.take_up(term)
 
     # -- delivering
     # -------------------------------------------------------------------------------------------------------------
@@ -277,7 +280,7 @@ class Consumer(driver.Consumer):
         """Do one round; return the seconds to pause before the next."""
         if not self.flow_active:
             return 0.0
-        if self._must_start_over and not await self._try_to_start_over():
+        if (self._must_start_over or not self.lease.is_taken_up) and not await self._try_to_start_over():
             return IDLE
         active = frozenset(self._active_partitions)  # frozen: aiokafka keeps it over awaits, and reads an emptied set as "all"
         if not self.lease.held:
@@ -294,7 +297,7 @@ class Consumer(driver.Consumer):
     async def _try_to_start_over(self) -> bool:
         if self.app.rebalancing or self.app.in_recovery:
             return not self._batch_partitions_active()  # the seek at the end of the recovery will do it
-        if not self.lease.held:
+        if not self.lease.is_member:
             return False
         try:
             await self._start_over()
