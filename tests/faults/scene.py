@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import signal
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
@@ -174,8 +175,11 @@ class Scene:
             raise self.failure(f"the worker has ended with exit code {worker.exit_code}")
 
     def failure(self, message: str) -> FaultError:
-        """Return an error that ends with the last lines of each worker's log."""
-        logs = [f"{worker.log_path.name}:\n" + "\n".join(worker.log_text().splitlines()[-12:]) for worker in self.workers[-4:]]
+        """Return an error that ends with the last lines of each worker's log, and what those that are left are at."""
+        for worker in self.workers:
+            worker.send(signal.SIGUSR1)
+        time.sleep(0.5)  # for them to write it
+        logs = [f"{worker.log_path.name}:\n" + "\n".join(worker.log_text().splitlines()[-60:]) for worker in self.workers[-4:]]
         return FaultError("\n".join([message, *logs]))
 
     # -- records ---------------------------------------------------------------------------------------------------------------

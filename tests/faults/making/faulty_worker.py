@@ -40,14 +40,14 @@ class Trigger:
 
     def loses(self, kind: str, records: Sequence[Any]) -> bool:
         """Whether this write is to be lost: the records are of runs, not of policies."""
-        if self._plan.action != "lose" or self._plan.point != f"before-{kind}" or records[0].key in (None, POLICY_KEY):
+        if self._plan.action != "lose" or self._plan.point != f"before-{kind}" or _of_policy(records[0].key):
             return False
         self._passed += 1
         return self._passed == self._plan.passing
 
-    def __call__(self, point: str) -> None:
-        """Count a passing, and act when it is time."""
-        if point != self._plan.point or self._plan.action == "lose":
+    def __call__(self, point: str, *, key: bytes | None = b"") -> None:
+        """Count a passing, and act when it is time; `key` is that of the first record that is written."""
+        if point != self._plan.point or self._plan.action == "lose" or (self._plan.runs_only and _of_policy(key)):
             return
         self._passed += 1
         if self._passed != self._plan.passing:
@@ -60,6 +60,10 @@ class Trigger:
                 os.kill(os.getpid(), signal.SIGSTOP)
             case "raise":
                 raise PlannedError(f"made by tests/faults at {point}")
+
+
+def _of_policy(key: bytes | None) -> bool:
+    return key is None or key == POLICY_KEY
 
 
 def install(plan: FaultPlan) -> None:
@@ -83,12 +87,13 @@ def _around_sends(trigger: Trigger) -> None:
             return await send(app, topic, partition, given)
         if trigger.loses(kind, given):
             return producer.Written(0, len(given) - 1, len(given))
-        trigger(f"before-{kind}")
+        key = given[0].key if kind != "dead-letters" else b""
+        trigger(f"before-{kind}", key=key)
         sending = asyncio.ensure_future(send(app, topic, partition, given))
         await asyncio.wait([sending], timeout=_ON_ITS_WAY)
-        trigger(f"during-{kind}")
+        trigger(f"during-{kind}", key=key)
         written = await sending
-        trigger(f"after-{kind}")
+        trigger(f"after-{kind}", key=key)
         return written
 
     # Wherever it was imported to.
@@ -112,7 +117,7 @@ def _around_store(trigger: Trigger) -> None:
         finally:
             _in_put_many.reset(token)
         if changes:
-            trigger("after-store")
+            trigger("after-store", key=next(iter(changes)))
 
     table.BatchTable.put_many = put_many_watched  # type: ignore[method-assign]  # that is the point
     for store in (stores.MemoryStore, stores.RocksDBStore):
@@ -124,7 +129,7 @@ def _before_writes(store: Any, trigger: Trigger) -> None:
 
     def write_watched(self: Any, partition: int, changes: Any, applied: int | None) -> None:
         if _in_put_many.get():  # a recovery writes too
-            trigger("before-store")
+            trigger("before-store", key=next(iter(changes), b""))
         write(self, partition, changes, applied)
 
     store.write = write_watched

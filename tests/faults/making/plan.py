@@ -36,12 +36,16 @@ class FaultPlan:
 
     With `lose` it believes that it has written what it was about to write, and has not: to see that the checks notice.
 
+    With `runs_only` writes of policies do not count: those of several partitions are under way at a time, and when a worker is
+    paused in one of them, others are past their check.
+
     `connect_to` maps ports that the broker advertises to those to connect to: a proxy stands in between.
     """
 
     point: str | None = None
     action: Action = "kill"
     passing: int = 1
+    runs_only: bool = False
     connect_to: dict[int, int] | None = None
 
     def __post_init__(self) -> None:
