@@ -18,29 +18,34 @@ def digest(value: Any) -> int:
 
 
 class SeenKeys:
-    """Remembers the last `limit` keys by their hash, which is enough to tell copies of random ids."""
+    """Remembers keys by their hash, which is enough to tell copies of random ids: at least the last half of `limit`.
+
+    There are two generations: when the young one is full it becomes the old one, which is forgotten. (A dict from which the first
+    entry is deleted again and again takes longer and longer to find its first entry.)
+    """
 
     def __init__(self, limit: int = _LIMIT) -> None:
-        self._keys: dict[int, None] = {}
-        self._owners: dict[int, int] = {}
-        self._limit = limit
+        self._half = max(1, limit // 2)
+        self._young: dict[int, int] = {}
+        self._old: dict[int, int] = {}
 
     def add(self, *key: Hashable) -> bool:
         """Remember a key; tells whether it is new."""
-        digest = hash(key)
-        if digest in self._keys:
+        number = hash(key)
+        if number in self._young or number in self._old:
             return False
-        self._keys[digest] = None
-        if len(self._keys) > self._limit:
-            del self._keys[next(iter(self._keys))]
+        self._remember(number, 0)
         return True
 
     def belongs_to(self, owner: Hashable, *key: Hashable) -> bool:
         """Remember whose a key is; tells whether it is this owner's: the first one to name a key has it."""
-        digest = hash(key)
-        mine = hash(owner)
-        if self._owners.setdefault(digest, mine) != mine:
-            return False
-        if len(self._owners) > self._limit:
-            del self._owners[next(iter(self._owners))]
-        return True
+        number, mine = hash(key), hash(owner)
+        known = self._young.get(number, self._old.get(number))
+        if known is None:
+            self._remember(number, mine)
+        return known is None or known == mine
+
+    def _remember(self, number: int, owner: int) -> None:
+        self._young[number] = owner
+        if len(self._young) >= self._half:
+            self._old, self._young = self._young, {}

@@ -1,15 +1,30 @@
 """What readers remember is bounded, and right as long as it is remembered."""
 
+import time
+
 from streams.transcripts.growing import GrowingConversations
 from streams.transcripts.run_shelf import RunShelf
 from streams.transcripts.seen import SeenKeys
 
 
 def test_a_key_is_new_once() -> None:
-    seen = SeenKeys(limit=3)
-    assert [seen.add("a", key) for key in (1, 2, 1, 3, 4)] == [True, True, False, True, True]
-    assert seen.add("a", 1)  # the oldest was forgotten
-    assert not seen.add("a", 4)
+    seen = SeenKeys(limit=4)
+    assert [seen.add("a", key) for key in (1, 2, 1, 3, 2)] == [True, True, False, True, False]
+    assert [seen.add("a", key) for key in (4, 5, 6)] == [True, True, True]
+    assert seen.add("a", 1)  # forgotten by now
+    assert not seen.add("a", 6)
+
+
+def test_remembering_more_and_more_keys_does_not_take_longer_and_longer() -> None:
+    def seconds(seen: SeenKeys, keys: range) -> float:
+        began = time.process_time()
+        for key in keys:
+            seen.add(key)
+        return time.process_time() - began
+
+    seen = SeenKeys(limit=20_000)
+    first = seconds(seen, range(20_000))
+    assert seconds(seen, range(100_000, 160_000)) < 60 * first
 
 
 def test_a_key_belongs_to_whoever_named_it_first() -> None:
