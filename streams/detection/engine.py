@@ -10,7 +10,9 @@ exception cannot be helped: an abort that is contradicted by a compaction which 
 """
 
 from collections.abc import Iterable
-from typing import Literal, NamedTuple
+from typing import Literal
+
+import msgspec
 
 from schemas.decisions import Action, Decision
 from schemas.policy import EffectivePolicy, PolicyDocument
@@ -31,7 +33,7 @@ WARNING_BUCKET = 10
 Effect = Literal["applied", "ignored", "duplicate", "redelivered", "late_compaction"]
 
 
-class Applied(NamedTuple):
+class Applied(msgspec.Struct, frozen=True):
     """What became of an event: its effect, and the decisions that it brought.
 
     `ignored` events are valid but change nothing (an outcome without identity, a refused call, a compaction that is too late or
@@ -75,7 +77,7 @@ def apply(state: RunState, event: Facts, policy: PolicyDocument, *, run_ttl_ms: 
         turn.judge_all()
     state.last_time = max(state.last_time, event.time)
     effect = turn.compaction(event) if compaction else turn.tool_event(event)
-    return Applied(effect, expired + turn.decisions)
+    return Applied(effect, expired + turn.decisions if expired else turn.decisions)
 
 
 def expire(state: RunState, partition: RunPartition, policy: PolicyDocument) -> list[Decision]:

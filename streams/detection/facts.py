@@ -2,6 +2,8 @@
 
 from typing import Literal, NamedTuple
 
+import msgspec
+
 from schemas.cloudevents import CloudEvent
 from schemas.events import (
     CompactionCompleted,
@@ -28,7 +30,7 @@ class RunPartition(NamedTuple):
     number: int
 
 
-class Facts(NamedTuple):
+class Facts(msgspec.Struct, frozen=True, gc=False):
     """One event as the engine sees it.
 
     `offset` is the record's in its own topic, `time` milliseconds since 1970 (the record's own where the event has none).

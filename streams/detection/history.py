@@ -15,7 +15,7 @@ from typing import NamedTuple
 import msgspec
 
 
-class SignatureKey(NamedTuple):
+class SignatureKey(msgspec.Struct, frozen=True, order=True, gc=False):
     """What makes two calls the same call: the tool and the hash of its arguments (16 bytes)."""
 
     tool: str

@@ -1,8 +1,9 @@
 """The state of one run, and nothing else."""
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal
 
+import msgspec
 import xxhash
 
 from schemas.policy.model import Mode
@@ -35,7 +36,7 @@ class Standing:
         return mine == (other.action, other.detector, other.count, other.mode)
 
 
-class LastEvent(NamedTuple):
+class LastEvent(msgspec.Struct, frozen=True, gc=False):
     """An event of the tool-calls topic that decisions may be dated by; `time` in milliseconds."""
 
     sequence: int | None

@@ -7,6 +7,8 @@ appended with a default without a new version: readers ignore fields that they d
 import base64
 import re
 from dataclasses import astuple
+from operator import is_not
+from typing import TypeVar
 
 import msgspec
 
@@ -99,6 +101,8 @@ class Head(msgspec.Struct, array_like=True):
     ended: bool
 
 
+T = TypeVar("T")
+
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(_State)
 _head_decoder = msgspec.msgpack.Decoder(Head)
@@ -114,7 +118,7 @@ def encode(state: RunState) -> bytes:
         session_id=state.session_id,
         agent_id=state.agent_id,
         since=state.since,
-        last=tuple(state.last) if state.last is not None else None,  # type: ignore[arg-type]  # a named tuple of just these
+        last=(last.sequence, last.call_id, last.offset, last.time) if (last := state.last) is not None else None,
         lost_outcome=state.lost_outcome,
         abort_window=state.abort_window,
         ended=state.ended,
@@ -131,16 +135,7 @@ def decode(run_id: str, data: bytes) -> RunState:
 
     Raises `StateVersionError` for a record of a newer version, or one that is damaged.
     """
-    if not data or data[0] not in _READABLE:
-        found = data[0] if data else "none"
-        raise StateVersionError(
-            f"run {run_id}: stored state has codec version {found}, this worker reads up to {CODEC_VERSION}: "
-            "upgrade the worker, or give it another LOOPWARDEN_GROUP to begin afresh"
-        )
-    try:
-        stored = _decoder.decode(memoryview(data)[1:])
-    except msgspec.DecodeError as error:
-        raise StateVersionError(f"run {run_id}: stored state is damaged ({error}): delete its changelog record") from None
+    stored = _read(_decoder, run_id, data)
     state = RunState(run_id)
     state.tool_offset, state.compaction_offset = stored.offsets
     state.tool_sequence, state.compaction_sequence = stored.sequences
@@ -163,16 +158,29 @@ def decode(run_id: str, data: bytes) -> RunState:
     return state
 
 
-def head(data: bytes) -> Head:
-    """Return the head of a stored state of this version."""
-    return _head_decoder.decode(memoryview(data)[1:])
+def head(run_id: str, data: bytes) -> Head:
+    """Return the head of a stored state; raises `StateVersionError` as `decode` does."""
+    return _read(_head_decoder, run_id, data)
+
+
+def _read(decoder: msgspec.msgpack.Decoder[T], run_id: str, data: bytes) -> T:
+    if not data or data[0] not in _READABLE:
+        found = data[0] if data else "none"
+        raise StateVersionError(
+            f"run {run_id}: stored state has codec version {found}, this worker reads up to {CODEC_VERSION}: "
+            "upgrade the worker, or give it another LOOPWARDEN_GROUP to begin afresh"
+        )
+    try:
+        return decoder.decode(memoryview(data)[1:])
+    except msgspec.DecodeError as error:
+        raise StateVersionError(f"run {run_id}: stored state is damaged ({error}): delete its changelog record") from None
 
 
 def is_newer(old: bytes, new: bytes) -> bool:
     """Whether a changelog record may replace the one before it: a paused worker may have written late."""
     if not (old[:1] and old[0] in _READABLE and new[:1] and new[0] in _READABLE):
         return True  # refused when it is read
-    before, after = head(old).offsets, head(new).offsets
+    before, after = head("", old).offsets, head("", new).offsets
     return after[0] >= before[0] and after[1] >= before[1]
 
 
@@ -193,57 +201,61 @@ def _decode_guard(guard: Guard, stored: _Guard) -> None:
 
 
 def _encode_calls(history: History, tool_offset: int, last_time: int) -> _Calls:
+    calls = history.calls
+    signatures = list(history.signatures.values())
+    count = len(calls)
     tools: dict[str, int] = {}
-    numbers: dict[int, int] = {}
-    for number, signature in enumerate(history.signatures.values()):
-        tools.setdefault(signature.key.tool, len(tools))
-        numbers[id(signature)] = number
-    digests: dict[bytes, int] = {}
+    signature_tools = [tools.setdefault(signature.key.tool, len(tools)) for signature in signatures]
     signature_of: list[int] = []
-    sequences: list[int | None] = []
-    ids: list[str | None] = []
+    if len(signatures) < count or any(map(is_not, signatures, [call.signature for call in calls])):
+        numbers = {id(signature): number for number, signature in enumerate(signatures)}
+        signature_of = [numbers[id(call.signature)] for call in calls]
+    ids = [call.call_id for call in calls]
+    sequences = [call.sequence for call in calls]
+    carried = _carried(sequences)
+    outcomes = [call.outcome for call in calls]
+    settled = [outcome for outcome in outcomes if outcome is not None]
+    bases = carried if len(settled) == count else [base for base, outcome in zip(carried, outcomes, strict=True) if outcome]
+    digests: dict[bytes, int] = {}
+    digest_of = [1 + digests.setdefault(outcome.digest, len(digests)) for outcome in settled]
     outcome_of: list[int] = []
-    outcome_sequences: list[int | None] = []
-    outcome_offsets: list[int] = []
-    outcome_times: list[int] = []
-    missing: list[str | None] = []
-    before = 0
-    for call in history.calls:
-        signature_of.append(numbers[id(call.signature)])
-        ids.append(call.call_id)
-        if call.sequence is None:
-            sequences.append(None)
-        else:
-            sequences.append(call.sequence - before)
-            before = call.sequence
-        if call.outcome is None:
-            outcome_of.append(0)
-            continue
-        outcome = call.outcome
-        outcome_of.append(1 + digests.setdefault(outcome.digest, len(digests)))
-        outcome_sequences.append(None if outcome.sequence is None else outcome.sequence - before)
-        outcome_offsets.append(tool_offset - outcome.offset)
-        outcome_times.append(last_time - outcome.time)
-        missing.append(outcome.unknown_tool)
+    if len(digests) < count:
+        following = iter(digest_of)
+        outcome_of = [0 if outcome is None else next(following) for outcome in outcomes]
+    missing = [outcome.unknown_tool for outcome in settled]
     prefix = _common_prefix([call_id for call_id in ids if call_id is not None])
     joined = _join(ids, len(prefix))
     return _Calls(
         tools=list(tools),
-        signatures=b"".join([key.args_hash for key in history.signatures]),
-        signature_tools=[tools[key.tool] for key in history.signatures],
-        polls=[number for number, signature in enumerate(history.signatures.values()) if signature.poll],
-        signature_of=[] if signature_of == list(range(len(ids))) else signature_of,
-        sequences=sequences,
+        signatures=b"".join([signature.key.args_hash for signature in signatures]),
+        signature_tools=signature_tools,
+        polls=[number for number, signature in enumerate(signatures) if signature.poll],
+        signature_of=signature_of,
+        sequences=[
+            None if sequence is None else sequence - before
+            for sequence, before in zip(sequences, [0, *carried[:-1]], strict=True)
+        ],
         id_prefix=prefix,
         ids=[None if call_id is None else _pack(call_id[len(prefix) :]) for call_id in ids] if joined is None else [],
         digests=b"".join(digests),
-        outcome_of=[] if outcome_of == list(range(1, len(ids) + 1)) else outcome_of,
-        outcome_sequences=outcome_sequences,
-        outcome_offsets=outcome_offsets,
-        outcome_times=outcome_times,
+        outcome_of=outcome_of,
+        outcome_sequences=[
+            None if outcome.sequence is None else outcome.sequence - base for outcome, base in zip(settled, bases, strict=True)
+        ],
+        outcome_offsets=[tool_offset - outcome.offset for outcome in settled],
+        outcome_times=[last_time - outcome.time for outcome in settled],
         missing_tools=missing if any(missing) else [],
         joined_ids=joined,
     )
+
+
+def _carried(sequences: list[int | None]) -> list[int]:
+    """Return for each call its sequence, or that of the last call before it that has one; 0 where there is none."""
+    carried, before = [], 0
+    for sequence in sequences:
+        before = before if sequence is None else sequence
+        carried.append(before)
+    return carried
 
 
 def _decode_calls(stored: _Calls, tool_offset: int, last_time: int) -> History:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from streams.detection.history import Call
+from streams.detection.history import Call, SignatureKey
 
 Level = Literal["warning", "critical"]
 
@@ -31,7 +31,7 @@ class Verdict:
         return self.level == "critical"
 
 
-def signature_key_text(tool: str, args_hash: bytes, outcome: bytes | None = None) -> str:
+def signature_key_text(key: SignatureKey, outcome: bytes | None = None) -> str:
     """Return the part of a warning key that names a signature, and an outcome where it matters."""
-    text = f"{tool}:{args_hash.hex()}"
+    text = f"{key.tool}:{key.args_hash.hex()}"
     return text if outcome is None else f"{text}:{outcome.hex()}"

@@ -15,13 +15,16 @@ def read_record(record: Record, *, settings: Settings) -> tuple[str, Facts]:
 
     Raises `InvalidEventError`. Content that cannot be fingerprinted (nested too deep) is invalid too.
     """
-    topics = settings.topics
-    partition = RunPartition(topics.tool_calls, record.partition)
-    if record.topic == topics.tool_calls:
-        quick = quick_facts(record, partition=partition, max_bytes=settings.max_event_bytes)
+    return read_at(RunPartition(settings.topics.tool_calls, record.partition), record, settings=settings)
+
+
+def read_at(home: RunPartition, record: Record, *, settings: Settings) -> tuple[str, Facts]:
+    """Do the same for a record whose runs live at `home`, which is made once for many records."""
+    if record.topic == home.topic:
+        quick = quick_facts(record, partition=home, max_bytes=settings.max_event_bytes)
         if quick is not None:
             return quick
-    return facts_by_models(record, partition=partition, settings=settings)
+    return facts_by_models(record, partition=home, settings=settings)
 
 
 def facts_by_models(record: Record, *, partition: RunPartition, settings: Settings) -> tuple[str, Facts]:

@@ -70,7 +70,7 @@ _decode = msgspec.json.Decoder(_Event).decode
 def quick_facts(record: Record, *, partition: RunPartition, max_bytes: int) -> tuple[str, Facts] | None:
     """Return the run id and the facts of a record of the tool-calls topic, None when it is a case for the models."""
     value = record.value
-    if not value or len(value) > max_bytes or not _is_plain(value) or not _is_structured(record):
+    if not value or len(value) > max_bytes or not _is_plain(value) or (record.headers and not _is_structured(record)):
         return None
     try:
         event = _decode(value)
@@ -131,28 +131,31 @@ def _sequence(text: str) -> int:
 
 
 def _time_ms(text: str) -> int:
-    # 2026-11-30T12:00:00.000Z as our publishers write it; the part that is worked out is the same for a minute of events.
-    if len(text) == 24 and text.isascii() and text[16] == ":" and text[19] == "." and text[23] == "Z":
-        seconds, milliseconds = text[17:19], text[20:23]
-        if seconds.isdigit() and milliseconds.isdigit() and seconds < "60":
-            return _minute_ms(text[:16]) + 1000 * int(seconds) + int(milliseconds)
+    # 2026-11-30T12:00:00.000Z as our publishers write it; the part that is worked out is the same for a second of events.
+    if len(text) == 24 and text[19] == "." and text[23] == "Z" and text.isascii() and (fraction := text[20:23]).isdigit():
+        return _second_ms(text[:19]) + int(fraction)
     return time_ms(text)
 
 
 @lru_cache(maxsize=1024)
-def _minute_ms(text: str) -> int:
-    return time_ms(f"{text}:00.000Z")
+def _second_ms(text: str) -> int:
+    return time_ms(f"{text}Z")
+
+
+#: The names of tools are few; bounded, because they come from the wire.
+_normalized = lru_cache(maxsize=4096)(normalize_tool)
 
 
 def _digest(text: str) -> bytes:
     digest = bytes.fromhex(text)
-    if len(text) != 32 or len(digest) != 16 or text != text.lower():
+    # The second: no capitals, and no spaces, which fromhex skips.
+    if len(digest) != 16 or digest.hex() != text:
         raise ValueError("not a hash")
     return digest
 
 
 def _signature(data: _Data) -> tuple[SignatureKey, bool]:
-    tool = normalize_tool(data.tool)
+    tool = _normalized(data.tool)
     if data.params is _NOT_SENT:
         if data.args_hash is None:
             raise ValueError("neither params nor args_hash")

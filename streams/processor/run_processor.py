@@ -24,7 +24,7 @@ from schemas.settings import Settings
 from streams.detection.engine import ENGINE_VERSION, apply, expire, guard_status, judge_again
 from streams.detection.facts import RunPartition
 from streams.processor import metrics
-from streams.processor.intake import dead_letter, read_record
+from streams.processor.intake import dead_letter, read_at
 from streams.processor.misrouted import destination, sent_on
 from streams.processor.owned_runs import OwnedRuns
 from streams.processor.partition_policy import PartitionPolicy
@@ -117,10 +117,11 @@ class RunProcessor:
         applied = _Applied()
         results = applied.results
         of_compactions = batch.topic == self.topics.compactions
+        home = RunPartition(self.topics.tool_calls, batch.partition)
         latest = 0
         for record in batch.records:
             try:
-                run_id, facts = read_record(record, settings=self.settings)
+                run_id, facts = read_at(home, record, settings=self.settings)
                 elsewhere = destination(run_id, record, partitions=self.partitions)
             except InvalidEventError as error:
                 applied.letters.append(dead_letter(record, error, group=self.settings.group))

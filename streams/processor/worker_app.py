@@ -13,7 +13,7 @@ from schemas.policy_records import PublishedPolicies
 from schemas.settings import Settings
 from schemas.topics import MAX_DEAD_LETTER_BYTES
 from streams.connection import Connection
-from streams.processor import metrics
+from streams.processor import garbage, metrics
 from streams.processor.intake import dead_letter
 from streams.processor.partition_policy import is_newer
 from streams.processor.policy_feed import PolicyFeed
@@ -98,6 +98,10 @@ def create_app(
         dead_letter=dead_letter_policy,
         writes_dead_letters=lambda: 0 in processor.policies.owned,
     )
+
+    @app.task  # type: ignore[untyped-decorator]  # Faust's is untyped
+    async def spare_long_lived_objects() -> None:
+        garbage.spare_long_lived_objects()
 
     @app.task  # type: ignore[untyped-decorator]  # Faust's is untyped
     async def follow_policies() -> None:

@@ -25,7 +25,7 @@ def judge(history: History, signature: Signature, policy: EffectivePolicy) -> Ve
             detector=NAME,
             level="critical",
             count=signature.streak,
-            warning_key=f"call:{signature_key_text(*signature.key, signature.newest_digest)}",
+            warning_key=f"call:{signature_key_text(signature.key, signature.newest_digest)}",
             message=f"{tool} has been called {signature.streak} times with the same arguments and the same outcome, "
             "so this call is refused: try something else, or report that it does not work.",
             evidence=lambda: history.streak_calls(signature),
@@ -36,7 +36,7 @@ def judge(history: History, signature: Signature, policy: EffectivePolicy) -> Ve
         detector=NAME,
         level="warning",
         count=signature.count,
-        warning_key=f"call:{signature_key_text(*signature.key)}",
+        warning_key=f"call:{signature_key_text(signature.key)}",
         message=f"{tool} has been called {signature.count} times with the same arguments: "
         "if it no longer brings anything new, try something else.",
         evidence=lambda: history.calls_with(signature),

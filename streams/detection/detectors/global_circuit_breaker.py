@@ -20,7 +20,7 @@ def judge(history: History, signature: Signature, policy: EffectivePolicy) -> Ve
         detector=NAME,
         level="critical",
         count=signature.streak,
-        warning_key=f"breaker:{signature_key_text(*signature.key, signature.newest_digest)}",
+        warning_key=f"breaker:{signature_key_text(signature.key, signature.newest_digest)}",
         message=f"The last {signature.streak} calls of {signature.key.tool} with these arguments all had the same outcome, "
         "so further ones are refused: work on something else, or report what is missing.",
         evidence=lambda: history.streak_calls(signature),

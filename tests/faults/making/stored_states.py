@@ -35,7 +35,7 @@ def working_state(run_id: str, *, calls: int, policy: PolicyDocument, home: RunP
                 key=SignatureKey("exec", number.to_bytes(16)),
                 outcome=number.to_bytes(8) if kind == "finished" else None,
             )
-            apply(state, facts._replace(offset=offset), policy)
+            apply(state, msgspec.structs.replace(facts, offset=offset), policy)
     state.tool_offset = -1  # the records are not on the topic: nothing of it is applied
     return state
 

@@ -1,5 +1,7 @@
 """What decisions an event brings."""
 
+import msgspec
+
 from streams.detection.engine import apply, judge_again
 from streams.detection.run_state import RunState
 
@@ -76,7 +78,7 @@ def test_a_sequence_that_was_passed_is_a_duplicate_and_an_offset_that_was_passed
     event = run.start()
     assert apply(state, event, policy_of()).effect == "applied"
     assert apply(state, event, policy_of()).effect == "redelivered"
-    assert apply(state, event._replace(offset=9), policy_of()).effect == "duplicate"
+    assert apply(state, msgspec.structs.replace(event, offset=9), policy_of()).effect == "duplicate"
     assert len(state.history) == 1
 
 
@@ -85,7 +87,7 @@ def test_events_without_sequences_are_taken_as_they_come_and_their_decisions_hav
         for _ in range(3):
             run.call()
         run.call(outcome=8)
-    events = [event._replace(sequence=None) for event in run.events]
+    events = [msgspec.structs.replace(event, sequence=None) for event in run.events]
     decisions = played(events, policy_of(warningThreshold=2, criticalThreshold=3))
     assert len({d.decision_id for d in decisions}) == len(decisions)
 

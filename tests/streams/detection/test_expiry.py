@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from schemas.policy import PolicyDocument
 from streams.detection.engine import apply, expire
 from streams.detection.facts import Facts
@@ -13,7 +15,7 @@ TTL_MS = 60_000
 
 
 def later(events: list[Facts], milliseconds: int) -> list[Facts]:
-    return [event._replace(time=event.time + milliseconds) for event in events]
+    return [msgspec.structs.replace(event, time=event.time + milliseconds) for event in events]
 
 
 def loop(run: Run, calls: int) -> list[Facts]:
