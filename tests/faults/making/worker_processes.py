@@ -33,6 +33,7 @@ class Worker:
             **os.environ,
             **environment_of(settings),
             "LOOPWARDEN_LOG_FORMAT": "json",
+            "LOOPWARDEN_HTTP_PORT": "0",
             **(plan or FaultPlan()).environment(),
         }
         with log_path.open("ab") as log:
