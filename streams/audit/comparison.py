@@ -1,9 +1,10 @@
 """Compares the decisions that follow from the inputs of a partition with those on its decisions topic."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 from schemas.decisions import Decision
+from streams.audit.abort_ledger import AbortLedger
 from streams.audit.findings import Finding, Kind, Tally
 from streams.audit.payloads import differences, digest_of, payload_of
 from streams.audit.published import PublishedDecisions
@@ -40,35 +41,33 @@ class Comparison:
         self._known_from = known_from
         self._read_payload = read_payload
         self._place_of = place_of
-        #: aborts that are not on the topic, by run, until it is clear whether they were withdrawn
-        self._aborts: dict[str, list[Recomputed]] = {}
+        self._aborts = AbortLedger()
+        #: releases of runs that may have been published, at most one of each live run
+        self._maybe_releases: set[str] = set()
 
     def take(self, recomputed: Recomputed) -> Iterator[Finding]:
         """Compare the next recomputed decision."""
         decision = recomputed.decision
-        found = self._published.match(decision.decision_id)
         of_run = decision.target.scope == "run"
-        if of_run and decision.action == "release" and (aborts := self._aborts.pop(decision.run_id, None)) is not None:
-            if not found and recomputed.withdrawal:
-                self.tally.withdrawn += 1
-                aborts.pop()
-                recomputed = recomputed._replace(standing="maybe")
-            elif not found and recomputed.overtaken:
-                # Nothing was there to be released.
-                recomputed = recomputed._replace(standing="maybe")
-            for abort in aborts:
-                yield from self._not_there(abort, overtaken=recomputed.overtaken)
+        if of_run and decision.action == "release" and recomputed.standing == "maybe":
+            # An abort that was withdrawn and one that is released later may share it: it proves nothing.
+            self._maybe_releases.add(decision.decision_id)
+            yield from self._released(recomputed, found=False)
+            return
+        found = self._published.match(decision.decision_id)
+        if of_run and decision.action == "abort":
+            self._aborts.abort(recomputed, found)
+        elif of_run:
+            recomputed = yield from self._released(recomputed, found=bool(found))
         if not found:
-            if of_run and decision.action == "abort":
-                self._aborts.setdefault(decision.run_id, []).append(recomputed)
-            else:
+            if not (of_run and decision.action == "abort"):
                 yield from self._not_there(recomputed)
             return
         payload = payload_of(decision)
         digest = digest_of(payload)
         for one in found:
-            if one.uncompared is not None:
-                continue  # counted when it was read
+            if one.uncompared is not None or one.again:
+                continue  # counted already
             if one.digest == digest:
                 self.tally.equal += one is found[0]
             elif recomputed.doubt is not None:
@@ -76,6 +75,15 @@ class Comparison:
             else:
                 fields = differences(self._read_payload(one.offset), payload)
                 yield self._counted("different", decision, record=one.offset, fields=fields)
+
+    def _released(self, release: Recomputed, *, found: bool) -> Generator[Finding, None, Recomputed]:
+        settled = self._aborts.release(release, found=found)
+        self.tally.withdrawn += settled.pair
+        for abort in settled.missing:
+            yield from self._not_there(abort)
+        for abort in settled.overtaken:
+            yield from self._not_there(abort, overtaken=True)
+        return settled.release
 
     def _not_there(self, recomputed: Recomputed, *, overtaken: bool = False) -> Iterator[Finding]:
         decision = recomputed.decision
@@ -127,10 +135,8 @@ class Comparison:
 
     def finish(self) -> Iterator[Finding]:
         """Yield what was published and follows from no input, and what was kept open until the end."""
-        for aborts in self._aborts.values():
-            for abort in aborts:
-                yield from self._not_there(abort)
-        self._aborts.clear()
+        for abort in self._aborts.rest():
+            yield from self._not_there(abort)
         published = self._published
         for reason, (number, first) in published.uncompared.items():
             self.tally.set_aside(reason, str(first), number)
@@ -139,10 +145,12 @@ class Comparison:
             finding = Finding(kind="unreadable", record=str(origin), reason=fault)
             self.tally.count(finding)
             yield finding
-        withdrawn = self._withdrawn()
-        self.tally.withdrawn += len(withdrawn) // 2
         for one in published.unmatched():
-            if one.offset in withdrawn:
+            if one.decision_id in self._maybe_releases:
+                self.tally.equal += 1
+                continue
+            if one.role == "withdrawal" and self._aborts.take_withdrawal(one.run, one.offset):
+                self.tally.withdrawn += 1
                 continue
             data = self._read_payload(one.offset)
             if (doubt := self._doubt_of_run(data["since"]["offset"])) is not None:
@@ -168,20 +176,6 @@ class Comparison:
         )
         self.tally.count(finding)
         return finding
-
-    def _withdrawn(self) -> set[int]:
-        """Return the offsets of aborts without ground that were withdrawn afterwards, and of what withdrew them.
-
-        The worker read the compaction that contradicts the abort after the outcomes, the replay before them.
-        """
-        pairs: set[int] = set()
-        aborts: dict[bytes, int] = {}
-        for one in self._published.unmatched():
-            if one.role == "abort":
-                aborts[one.run] = one.offset
-            elif one.role == "withdrawal" and one.run in aborts:
-                pairs |= {aborts.pop(one.run), one.offset}
-        return pairs
 
     def _counted(
         self, kind: Kind, decision: Decision, *, record: int | None = None, reason: str | None = None, fields: Any = ()

@@ -30,11 +30,16 @@ Role = Literal["abort", "withdrawal", "other"]
 
 
 class Published(NamedTuple):
-    """A decision on the topic; `uncompared` says why nothing can be said about it."""
+    """A decision on the topic.
+
+    `uncompared` says why nothing can be said about it, `again` that it was asked for before: two orders of the input topics may
+    bring the same abort.
+    """
 
     offset: int
     digest: bytes
     uncompared: Unreproducible | None
+    again: bool = False
 
 
 class Unmatched(NamedTuple):
@@ -178,11 +183,14 @@ class PublishedDecisions:
     def match(self, decision_id: str) -> list[Published]:
         """Return the decision and those of its copies that say something else, and count it as accounted for."""
         key = bytes.fromhex(decision_id)
-        row = self._db.execute("SELECT at, digest, uncompared FROM decisions WHERE id = ?", (key,)).fetchone()
+        row = self._db.execute("SELECT at, digest, uncompared, matched FROM decisions WHERE id = ?", (key,)).fetchone()
         if row is None:
             return []
+        at, digest, uncompared, matched = row
+        if matched:
+            return [Published(at, digest, uncompared, again=True)]
         self._db.execute("UPDATE decisions SET matched = 1 WHERE id = ?", (key,))
-        return [Published(*row), *self._variants(key)]
+        return [Published(at, digest, uncompared), *self._variants(key)]
 
     def _variants(self, key: bytes) -> Iterator[Published]:
         for at, digest in self._db.execute("SELECT at, digest FROM variants WHERE id = ? ORDER BY at", (key,)).fetchall():

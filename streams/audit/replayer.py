@@ -12,7 +12,7 @@ from streams.audit.policy_timeline import Era
 from streams.detection import state_codec
 from streams.detection.engine import ENGINE_VERSION, apply, expire, judge_again
 from streams.detection.facts import Facts, RunPartition
-from streams.detection.run_state import RUN, RunState
+from streams.detection.run_state import RunState
 
 #: Further events for which the stub of an ended run is kept. A worker keeps it until the offsets are committed, half a second by
 #: default; a gateway that sends a batch again after a lost answer does so within this many.
@@ -23,6 +23,12 @@ _SWEEP_EVERY = 100_000
 
 #: Why a recomputed decision may not be what the worker could see.
 Doubt = Literal["beginning", "policy", "engine"]
+
+#: Compactions of a run whose windows overlap and that are followed at the same time; honest runs have one at a time.
+_MAX_FORKS = 16
+
+#: The run is over: a compaction that comes now changes nothing any more.
+_OVER = 2**63
 
 _NO_POLICY = PolicyDocument.from_mapping({})
 
@@ -38,9 +44,10 @@ class Recomputed(NamedTuple):
     """A decision that follows from the inputs.
 
     `standing` says whether it must have been published (`due`), will be (`soon`: the run was not judged again yet under the last
-    policy), or may have been (`maybe`: the run may have been forgotten since). `withdrawal` marks the release of an abort that a
-    compaction contradicts, `overtaken` the release of one that a worker may never have made because it read the compaction after
-    the outcomes had left the history, or the run had ended.
+    policy), or may have been (`maybe`: the release of a run that may have been forgotten since, or the abort of one of which the
+    next compaction may have been read late). For an abort `after` is the sequence of its
+    compaction. For the release of one `withdrawal` says that a compaction contradicts it, and `lost` is the sequence below which
+    a compaction that had not been read by then came too late: outcomes after it have left the history, or the run is over.
     """
 
     decision: Decision
@@ -48,13 +55,14 @@ class Recomputed(NamedTuple):
     cause: Cause | None = None
     doubt: Doubt | None = None
     withdrawal: bool = False
-    overtaken: bool = False
+    after: int | None = None
+    lost: int = -1
 
 
 class _LiveRun:
     """A run in replay: its state, the era it was brought under, and the incarnation about which there is doubt."""
 
-    __slots__ = ("doubt", "doubt_since", "era", "new", "seen_at", "state")
+    __slots__ = ("doubt", "doubt_since", "era", "forks", "new", "seen_at", "state")
 
     def __init__(self, run_id: str, era: int) -> None:
         self.state = RunState(run_id)
@@ -63,6 +71,7 @@ class _LiveRun:
         self.doubt: Doubt | None = None
         self.doubt_since: int | None = None
         self.seen_at = 0
+        self.forks: list[RunState] = []
 
 
 class Replayer:
@@ -135,7 +144,9 @@ class Replayer:
         state = live.state
         if not compaction and self._beginning is not None and facts.offset >= self._beginning:
             found += self._begin_where_published(live, facts)
-        before, overtaken = state.since, facts.kind == "ended" or _is_overtaken(state)
+        if live.forks or compaction:
+            found += self._fork(live, facts)
+        before, lost = state.since, state.lost_outcome
         applied = apply(state, facts, self._policy, run_ttl_ms=self._ttl)
         live.seen_at = max(timestamp, live.seen_at)
         if state.since != before and state.since is not None:
@@ -145,17 +156,31 @@ class Replayer:
         if applied.decisions:
             cause = Cause(compaction, facts.offset)
             for decision in applied.decisions:
-                of_run = decision.action == "release" and decision.target.scope == "run"
-                found.append(
-                    Recomputed(
-                        decision,
-                        "due",
-                        cause,
-                        self._doubt(live, decision),
-                        of_run and compaction,
-                        of_run and overtaken,
-                    )
-                )
+                made = Recomputed(decision, "due", cause, self._doubt(live, decision))
+                if decision.target.scope == "run":
+                    made = _about_run(made, state, lost=lost if compaction else _OVER)
+                found.append(made)
+        return found
+
+    def _fork(self, live: _LiveRun, event: Facts) -> list[Recomputed]:
+        """Follow what becomes of a run when a compaction is read so late that it contradicts no abort any more.
+
+        A fork begins where a compaction comes while the window of the one before is open or still to come, and ends when that
+        window does. Its abort may have been made.
+        """
+        if event.kind == "compaction":
+            guard = live.state.guard
+            overlaps = event.arms and (guard.waiting or guard.armed_at is not None) and not _is_duplicate(live.state, event)
+            if overlaps and len(live.forks) < _MAX_FORKS:
+                live.forks.append(state_codec.decode(live.state.run_id, state_codec.encode(live.state)))
+            return []
+        found = [
+            Recomputed(decision, "maybe", Cause(False, event.offset), self._doubt(live, decision))
+            for fork in live.forks
+            for decision in apply(fork, event, self._policy, run_ttl_ms=self._ttl).decisions
+            if decision.action == "abort"
+        ]
+        live.forks = [fork for fork in live.forks if not fork.ended and (fork.guard.waiting or fork.guard.armed_at is not None)]
         return found
 
     def finish(self) -> Iterator[Recomputed]:
@@ -166,10 +191,9 @@ class Replayer:
             if live.era != self._era:
                 yield from self._catch_up(live, None)
             if live.state.standing:
-                overtaken = _is_overtaken(live.state)
+                lost = live.state.lost_outcome
                 for decision in expire(live.state, self.partition, self._policy):
-                    of_run = decision.target.scope == "run"
-                    yield Recomputed(decision, "maybe", doubt=self._doubt(live, decision), overtaken=of_run and overtaken)
+                    yield Recomputed(decision, "maybe", doubt=self._doubt(live, decision), lost=lost)
         self._runs.clear()
 
     def _count(self, timestamp: int, time: int) -> None:
@@ -197,7 +221,7 @@ class Replayer:
             return []
         released = expire(live.state, self.partition, self._policy)
         live.new = False
-        return [Recomputed(one, "maybe", doubt=self._doubt(live, one)) for one in released]
+        return [Recomputed(one, "maybe", doubt=self._doubt(live, one), lost=_OVER) for one in released]
 
     def _sweep(self, ttl: int) -> None:
         # Only for the memory, and by the records' own times: event times are the gateways' and may be anything. What stands is
@@ -280,6 +304,9 @@ def _is_duplicate(state: RunState, event: Facts) -> bool:
     return event.sequence is not None and event.sequence <= passed
 
 
-def _is_overtaken(state: RunState) -> bool:
-    """Whether an abort stands whose compaction would by now come too late, had it not been read yet."""
-    return RUN in state.standing and state.abort_window is not None and state.lost_outcome > state.abort_window[0]
+def _about_run(made: Recomputed, state: RunState, *, lost: int) -> Recomputed:
+    """Add what tells whether a worker that read the topics in another order made the same abort, or release of one."""
+    if made.decision.action == "abort":
+        return made._replace(after=None if state.abort_window is None else state.abort_window[0])
+    compaction = made.cause is not None and made.cause.compaction
+    return made._replace(withdrawal=compaction, lost=lost)

@@ -118,35 +118,59 @@ def test_what_may_be_published_later_is_not_missing(compare: Compare) -> None:
     assert (tally.equal, findings) == (1, [])
 
 
-def test_a_withdrawn_abort_on_one_side_only_is_a_pair_that_counts_for_nothing(compare: Compare) -> None:
+def test_an_abort_that_only_one_order_of_the_topics_brings_may_be_there_and_be_withdrawn(compare: Compare) -> None:
     abort, release = of_run(1, "abort"), of_run(2, "release")
-    tally, findings = compare([], [abort, release])
-    assert (tally.withdrawn, findings) == (1, [])
+    possible = Recomputed(abort, "maybe", Cause(False, 101))
+    tally, findings = compare([possible], [abort, release])
+    assert (tally.equal, tally.withdrawn, findings) == (1, 1, [])
+    assert compare([possible], [])[1] == []
+    assert kinds(compare([], [abort, release])[1]) == ["extra", "extra"]  # no order brings it
+    assert kinds(compare([possible], [abort.model_copy(update={"count": 9}), release])[1]) == ["different"]
+    assert kinds(compare([possible], [release, abort])[1]) == ["extra"]  # withdrawn before it was made
+    assert kinds(compare([possible], [abort, release, of_run(3, "release")])[1]) == ["extra"]  # withdrawn twice
+
+
+def test_an_abort_that_the_replay_makes_and_withdraws_need_not_be_there(compare: Compare) -> None:
+    abort, release = of_run(1, "abort"), of_run(2, "release")
     withdrawn = [Recomputed(abort, "due", Cause(False, 101)), Recomputed(release, "due", Cause(True, 7), withdrawal=True)]
     tally, findings = compare(withdrawn, [])
     assert (tally.withdrawn, findings) == (1, [])
     tally, findings = compare(withdrawn, [abort, release])
     assert (tally.equal, tally.withdrawn, findings) == (2, 0, [])
-
-
-def test_half_of_such_a_pair_is_a_difference(compare: Compare) -> None:
-    abort, release = of_run(1, "abort"), of_run(2, "release")
-    assert kinds(compare([], [abort])[1]) == ["extra"]
-    assert kinds(compare([], [release])[1]) == ["extra"]
-    assert kinds(compare([], [release, abort])[1]) == ["extra", "extra"]  # the release was first
-    assert kinds(compare([], [abort, of_run(2, "release", run_id="other")])[1]) == ["extra", "extra"]
-    withdrawn = [Recomputed(abort, "due", Cause(False, 101)), Recomputed(release, "due", Cause(True, 7), withdrawal=True)]
     assert kinds(compare(withdrawn, [release])[1]) == ["missing"]
     assert kinds(compare(withdrawn, [abort])[1]) == ["missing"]
+
+
+def test_an_abort_that_is_certain_must_be_there_and_be_released(compare: Compare) -> None:
+    abort = Recomputed(of_run(1, "abort"), after=5)
+    release = Recomputed(of_run(2, "release"), "due", Cause(False, 102), lost=0)
+    assert compare([abort, release], [abort.decision, release.decision])[1] == []
+    assert kinds(compare([abort, release], [abort.decision])[1]) == ["missing"]
+    assert kinds(compare([abort, release], [release.decision])[1]) == ["missing"]
+    assert kinds(compare([abort, release], [])[1]) == ["missing", "missing"]
+    assert kinds(compare([abort, release], [abort.decision, release.decision, of_run(3, "release")])[1]) == ["extra"]
 
 
 def test_a_missing_abort_is_a_difference_unless_its_compaction_may_have_come_too_late(compare: Compare) -> None:
     abort, release = of_run(1, "abort"), of_run(2, "release")
     assert kinds(compare([abort], [])[1]) == ["missing"]
-    overtaken = [Recomputed(abort, "due", Cause(False, 101)), Recomputed(release, "due", Cause(False, 102), overtaken=True)]
-    tally, findings = compare(overtaken, [])
+    abort_due = Recomputed(abort, "due", Cause(False, 101), after=5)
+    over = Recomputed(release, "due", Cause(False, 102), lost=6)
+    tally, findings = compare([abort_due, over], [])
     assert (dict(tally.not_reproducible), findings) == ({"overtaken": 1}, [])
-    assert kinds(compare(overtaken, [abort])[1]) == ["missing"]  # the release: the abort was made
+    assert kinds(compare([abort_due, over], [abort])[1]) == ["missing"]  # the release: the abort was made
+    assert kinds(compare([abort_due, over], [release])[1]) == ["missing"]  # the abort: it was made, for it was released
+    assert kinds(compare([abort_due, over._replace(lost=5)], [])[1]) == ["missing", "missing"]
+
+
+def test_each_of_several_aborts_is_judged_by_its_own_compaction(compare: Compare) -> None:
+    """The first one's compaction may have come too late, the second one's did not: it is published."""
+    first, second = Recomputed(of_run(1, "abort"), after=5), Recomputed(of_run(2, "abort"), after=50)
+    release = Recomputed(of_run(3, "release"), "maybe", lost=20)
+    tally, findings = compare([first, second, release], [second.decision])
+    assert (tally.equal, dict(tally.not_reproducible), findings) == (1, {"overtaken": 1}, [])
+    tally, findings = compare([first, second, release], [first.decision])
+    assert (tally.equal, kinds(findings)) == (1, ["missing"])
 
 
 def test_a_key_or_an_event_id_that_does_not_fit_is_a_difference() -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -132,7 +133,7 @@ def test_a_compaction_goes_a_little_before_the_calls_of_its_time_unless_it_has_n
     partition.loop("a", 2)
     partition.add("a", "compaction", arms=True)
     assert next(event.facts.kind for event in in_order(partition.calls, partition.compactions, [])) == "compaction"
-    bare = [partition.compactions[0]._replace(facts=partition.compactions[0].facts._replace(sequence=None))]
+    bare = [partition.compactions[0]._replace(facts=msgspec.structs.replace(partition.compactions[0].facts, sequence=None))]
     assert [event.facts.kind for event in in_order(partition.calls, bare, [])][-1] == "compaction"
     assert LEAD_MS > 0
 
@@ -180,7 +181,8 @@ def test_decisions_tell_that_an_idle_run_was_forgotten(partition: Partition) -> 
     switch = len(partition.calls)
     partition.loop("a", 15)
     partition.calls[switch:] = [
-        event._replace(facts=event.facts._replace(time=old + number)) for number, event in enumerate(partition.calls[switch:], 1)
+        event._replace(facts=msgspec.structs.replace(event.facts, time=old + number))
+        for number, event in enumerate(partition.calls[switch:], 1)
     ]
     assert {one.decision.since.offset for one in partition.replay(LOOSE, run_ttl_ms=DAY)} == {0}
     found = partition.replay(LOOSE, run_ttl_ms=DAY, beginnings=[0, switch])
@@ -195,7 +197,7 @@ def test_memory_is_bounded_by_live_runs(partition: Partition) -> None:
         partition.loop(f"run-{number}", 1)
         partition.add(f"run-{number}", "ended")
         for offset, event in enumerate(partition.calls, start=3 * number):
-            replayer.feed(event._replace(facts=event.facts._replace(offset=offset)))
+            replayer.feed(event._replace(facts=msgspec.structs.replace(event.facts, offset=offset)))
         most = max(most, replayer.live_runs)
     assert most < 4_000  # the stubs of runs that ended within the last 10,000 events
 
