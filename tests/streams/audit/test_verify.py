@@ -8,6 +8,7 @@ import pytest
 
 from schemas.events import CompactionCompleted, ToolCallFinished, ToolCallStarted
 from schemas.policy import PolicyDocument
+from schemas.settings import Settings
 from schemas.topics import partition_of
 from streams.audit.planning import Selection, plan
 from streams.audit.ranges import RangeError
@@ -358,19 +359,25 @@ async def test_it_works_beside_workers_that_go_on(lab: Lab, auditor: Auditor) ->
 
 
 async def test_runs_that_a_worker_forgot_when_they_were_idle_begin_afresh(lab: Lab) -> None:
-    """Their events are dated months ahead of the worker's clock: idle as soon as nothing comes."""
-    settings = lab.settings.model_validate(lab.settings.model_dump() | {"run_ttl": 2.0})
+    """By its own times the run goes on at once; by the partition's clock it was idle for longer than it may be."""
     await lab.create()
-    run = lab.run("r")
-    worker = lab.worker(run_ttl=2.0)
+    run = lab.run("idle")
+    home = partition_of("idle", PARTITIONS)
+    busy = next(lab.run(f"busy-{number}") for number in range(99) if partition_of(f"busy-{number}", PARTITIONS) == home)
+    worker = lab.worker(run_ttl=60.0)
     await lab.publish(run.loop(25))
-    await lab.decision(lambda one: one.action == "release" and one.as_of.sequence == 50)
+    await lab.committed(worker)
+    busy.clock = 120_000
+    async with asyncio.timeout(120):
+        while not any(one.run_id == "idle" and one.reason == "changed" for one in await lab.decisions()):
+            await lab.publish(busy.loop(1, result="news"))
+            await lab.committed(worker)
     await lab.publish(run.loop(25))
     await lab.committed(worker)
     worker.stop()
     decisions = await lab.decisions()
-    sinces = {one.since.offset for one in decisions}
-    tally, findings = await Auditor(settings).verify()
+    assert len({one.since.offset for one in decisions if one.run_id == "idle"}) == 2
+    given = lab.settings.model_dump() | {"run_ttl": 60.0}
+    tally, findings = await Auditor(Settings.model_validate(given)).verify()
     assert findings == [], as_text(findings)
     assert tally.equal == len({one.decision_id for one in decisions})
-    assert len(sinces) == 2
