@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from schemas.settings import Settings
+from schemas.topics import Topics
 from streams.connection import Connection
 from streams.intake.outgoing import OutgoingEvent
 from streams.intake.publishing import publish_events
@@ -48,16 +49,17 @@ class Plan:
 class Input:
     """An input topic with events on it, and the decisions topic beside it."""
 
-    def __init__(self, name: str, workload: Workload, broker: Broker) -> None:
+    def __init__(self, name: str, workload: Workload, broker: Broker, *, partitions: int = PARTITIONS) -> None:
         self.settings = Settings(bootstrap_servers=broker.bootstrap, topic_prefix=f"{name}.")
         self.workload = workload
-        self.truth = EngineAlone(self.settings, workload, partitions=PARTITIONS)
-        self.decisions = DecisionsTopic(broker.bootstrap, self.settings.topics.decisions, partitions=PARTITIONS)
+        self.partitions = partitions
+        self.truth = EngineAlone(self.settings, workload, partitions=partitions)
+        self.decisions = DecisionsTopic(broker.bootstrap, self.settings.topics.decisions, partitions=partitions)
 
     async def fill(self) -> None:
         """Make the topics and publish the events."""
         connection = Connection.from_settings(self.settings)
-        await create_topics(connection, self.settings.topics, partitions=PARTITIONS)
+        await create_topics(connection, self.settings.topics, partitions=self.partitions)
         await publish_events(connection, self._seen(), topics=self.settings.topics)
 
     def _seen(self) -> Iterator[OutgoingEvent]:
@@ -101,10 +103,26 @@ async def compare(broker: Broker, plan: Plan, field: list[Contender], folder: Pa
 
 
 async def _measure(broker: Broker, contender: Contender, given: Input, *, group: str, folder: Path) -> Run:
-    state_dir = folder / group
-    state_dir.mkdir()
-    topics = given.settings.topics
-    arguments = Arguments(
+    arguments = arguments_for(broker, given.settings.topics, group=group, state_dir=folder / group)
+    if not contender.detects:
+        await make_compacted(broker, arguments.changelog)
+    command, changed = contender.command(broker, arguments)
+    run = await run_until_committed(
+        command,
+        environment_of(changed),
+        bootstrap=broker.bootstrap,
+        group=group,
+        ends=given.truth.ends,
+        log=arguments.state_dir / "log",
+    )
+    given.check(contender, await given.decisions.news())
+    return run
+
+
+def arguments_for(broker: Broker, topics: Topics, *, group: str, state_dir: Path, partitions: int = PARTITIONS) -> Arguments:
+    """Return what a contender is told, and make its folder."""
+    state_dir.mkdir(exist_ok=True)
+    return Arguments(
         bootstrap=broker.bootstrap,
         group=group,
         input=topics.tool_calls,
@@ -114,26 +132,14 @@ async def _measure(broker: Broker, contender: Contender, given: Input, *, group:
         every=EVENTS_PER_DECISION,
         decoder="msgspec",
         idempotent=broker.idempotent,
-        partitions=PARTITIONS,
+        partitions=partitions,
         session_timeout=broker.session_timeout,
         commit_interval=COMMIT_INTERVAL,
     )
-    await _make_compacted(broker, arguments.changelog)
-    command, changed = contender.command(broker, arguments)
-    run = await run_until_committed(
-        command,
-        environment_of(changed),
-        bootstrap=broker.bootstrap,
-        group=group,
-        ends=given.truth.ends,
-        log=state_dir / "log",
-    )
-    given.check(contender, await given.decisions.news())
-    return run
 
 
-async def _make_compacted(broker: Broker, topic: str) -> None:
-    # Of the bare ones; the others have their own ideas of a changelog's name, and make it.
+async def make_compacted(broker: Broker, topic: str) -> None:
+    """Make the changelog of a bare contender; the others have their own ideas of its name, and make it."""
     client = AIOKafkaAdminClient(bootstrap_servers=broker.bootstrap)
     await client.start()
     try:

@@ -25,6 +25,10 @@ class NotHereError(RuntimeError):
     """A contender cannot run on this machine; the message says what is missing."""
 
 
+#: Returns arguments and environment of a contender's process.
+Command = Callable[[Broker, Arguments], tuple[list[str], Mapping[str, str]]]
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Contender:
     """One line of the table.
@@ -34,16 +38,14 @@ class Contender:
     """
 
     name: str
-    command: Callable[[Broker, Arguments], tuple[list[str], Mapping[str, str]]]
+    command: Command
     detects: bool
     share: float = 1.0
     brokers: tuple[str, ...] = ("embedded", "kafka")
     setting_up: Callable[[], None] = lambda: None
 
 
-def _module(
-    name: str, python: str = sys.executable, **changed: str
-) -> Callable[[Broker, Arguments], tuple[list[str], Mapping[str, str]]]:
+def _module(name: str, python: str = sys.executable, **changed: str) -> Command:
     def command(broker: Broker, given: Arguments) -> tuple[list[str], Mapping[str, str]]:
         options = given.as_options()
         for option, value in changed.items():
@@ -53,15 +55,17 @@ def _module(
     return command
 
 
-def _worker(store: str) -> Callable[[Broker, Arguments], tuple[list[str], Mapping[str, str]]]:
+def worker(store: str = "memory://", policy: Mapping[str, object] = POLICY) -> Command:
+    """Return how to start a worker of ours."""
+
     def command(broker: Broker, given: Arguments) -> tuple[list[str], Mapping[str, str]]:
-        policy = given.state_dir / "policy.json"
-        policy.write_text(json.dumps(POLICY))
+        policy_file = given.state_dir / "policy.json"
+        policy_file.write_text(json.dumps(policy))
         environment = {
             "LOOPWARDEN_BOOTSTRAP_SERVERS": given.bootstrap,
             "LOOPWARDEN_TOPIC_PREFIX": given.input.removesuffix("agent.tool-calls.v1"),
             "LOOPWARDEN_GROUP": given.group,
-            "LOOPWARDEN_POLICY_FILE": str(policy),
+            "LOOPWARDEN_POLICY_FILE": str(policy_file),
             "LOOPWARDEN_STORE": store,
             "LOOPWARDEN_DATA_DIR": str(given.state_dir / "data"),
             "LOOPWARDEN_IDEMPOTENT_PRODUCER": str(given.idempotent),
@@ -104,8 +108,8 @@ def _kafka_streams(broker: Broker, given: Arguments) -> tuple[list[str], Mapping
 FIELD = (
     Contender(name="bare aiokafka, msgspec", command=_module("bare_aiokafka"), detects=False),
     Contender(name="bare aiokafka, pydantic", command=_module("bare_aiokafka", decoder="pydantic"), detects=False),
-    Contender(name="Loopwarden, memory", command=_worker("memory://"), detects=True),
-    Contender(name="Loopwarden, RocksDB", command=_worker("rocksdb://"), detects=True),
+    Contender(name="Loopwarden, memory", command=worker("memory://"), detects=True),
+    Contender(name="Loopwarden, RocksDB", command=worker("rocksdb://"), detects=True),
     Contender(
         name="Kafka Streams",
         command=_kafka_streams,

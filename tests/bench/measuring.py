@@ -31,9 +31,10 @@ class ContenderError(RuntimeError):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Usage:
-    """What a process has used so far: CPU seconds of all its threads, and the most memory that it ever had."""
+    """What a process has used so far: CPU seconds of all its threads, its memory, and the most that it ever had."""
 
     cpu: float
+    mib: float
     peak_mib: float
 
 
@@ -138,28 +139,57 @@ async def run_until_committed(
 
     Raises `ContenderError` when it ends by itself or is not through in time.
     """
-    # Only asks for offsets: without a subscription it does not join the group.
-    client = AIOKafkaConsumer(bootstrap_servers=bootstrap, group_id=group, enable_auto_commit=False)
-    await client.start()
-    total = sum(ends.values())
-    commits: list[tuple[float, int]] = []
-    try:
+    async with offsets_of(bootstrap, group) as client:
         began = time.perf_counter()
         async with running(command, environment, log=log) as process:
-            while not commits or commits[-1][1] < total:
-                at = time.perf_counter() - began
-                if process.returncode is not None or at > _PATIENCE:
-                    raise ContenderError(await failure(group, log))
-                events = await _committed_events(client, ends)
-                if events > (commits[-1][1] if commits else 0):
-                    commits.append((at, events))
-                if events < total:
-                    await asyncio.sleep(_LOOK)
-            wall = time.perf_counter() - began
+            commits = await until_committed(client, ends, process, name=group, log=log)
             used = usage(process.pid)
+    return Run(
+        wall=commits[-1][0] - began,
+        cpu=used.cpu,
+        peak_mib=used.peak_mib,
+        commits=tuple((at - began, events) for at, events in commits),
+    )
+
+
+@asynccontextmanager
+async def offsets_of(bootstrap: str, group: str) -> AsyncIterator[AIOKafkaConsumer]:
+    """Give a client that asks for the committed offsets of a group and does not join it: it subscribes to nothing."""
+    client = AIOKafkaConsumer(bootstrap_servers=bootstrap, group_id=group, enable_auto_commit=False)
+    await client.start()
+    try:
+        yield client
     finally:
         await client.stop()
-    return Run(wall=wall, cpu=used.cpu, peak_mib=used.peak_mib, commits=tuple(commits))
+
+
+async def until_committed(
+    client: AIOKafkaConsumer,
+    ends: Mapping[TopicPartition, int],
+    process: asyncio.subprocess.Process,
+    *,
+    name: str,
+    log: Path,
+    events: int | None = None,
+) -> list[tuple[float, int]]:
+    """Wait until everything before `ends`, or that many of its events, is committed.
+
+    Returns when each commit was seen (performance counter) and the events that were committed by then. Raises `ContenderError`
+    when the process ends by itself or takes too long.
+    """
+    began = time.perf_counter()
+    total = sum(ends.values()) if events is None else events
+    commits: list[tuple[float, int]] = []
+    while not commits or commits[-1][1] < total:
+        at = time.perf_counter()
+        if process.returncode is not None or at - began > _PATIENCE:
+            raise ContenderError(await failure(name, log))
+        done = await _committed_events(client, ends)
+        if done > (commits[-1][1] if commits else 0):
+            commits.append((at, done))
+        if done < total:
+            await asyncio.sleep(_LOOK)
+    return commits
 
 
 @asynccontextmanager
@@ -194,5 +224,6 @@ async def _committed_events(client: AIOKafkaConsumer, ends: Mapping[TopicPartiti
 def usage(pid: int) -> Usage:
     """Return what a process has used so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    [line] = [line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmHWM")]
-    return Usage(cpu=(int(fields[11]) + int(fields[12])) / _TICKS, peak_mib=int(line.split()[1]) / 1024)
+    sizes = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+    mib = {name: int(sizes[name].split()[0]) / 1024 for name in ("VmRSS", "VmHWM")}
+    return Usage(cpu=(int(fields[11]) + int(fields[12])) / _TICKS, mib=mib["VmRSS"], peak_mib=mib["VmHWM"])

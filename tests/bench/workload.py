@@ -30,24 +30,29 @@ _START_MS = 1_790_000_000_000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Workload:
-    """How many events of how many runs; `raw` sends arguments and results instead of their hashes."""
+    """How many events of how many runs; `raw` sends arguments and results instead of their hashes.
+
+    `first_call` is the number of the calls that each run has made before.
+    """
 
     events: int
     runs: int
     raw: bool = False
+    first_call: int = 0
     seed: int = 7
 
 
 def looping_runs(workload: Workload) -> set[str]:
     """Return the ids of the runs that loop; the others never make a call twice, so nothing is decided about them."""
-    return {_run_id(run) for run in _looping(workload, random.Random(workload.seed))}
+    return {run_id_of(run) for run in _looping(workload, random.Random(workload.seed))}
 
 
 def _looping(workload: Workload, rng: random.Random) -> set[int]:
     return set(rng.sample(range(workload.runs), round(workload.runs * LOOPING)))
 
 
-def _run_id(run: int) -> str:
+def run_id_of(run: int) -> str:
+    """Return the id of a run."""
     return f"run_{run:08d}"
 
 
@@ -59,11 +64,11 @@ def make(workload: Workload, topic: str) -> Iterator[OutgoingEvent]:
     contents = {name: (arguments, size) for name, _, arguments, size in _TOOLS}
     made = 0
     for number in range(workload.events):
-        run, step = number // 2 % workload.runs, number // 2 // workload.runs
+        run, step = number // 2 % workload.runs, number // 2 // workload.runs + workload.first_call
         loops = run in looping
         draw = random.Random(run if loops else run * 1_000_003 + step)
         [tool] = draw.choices(tools, weights)
-        run_id = _run_id(run)
+        run_id = run_id_of(run)
         identity = b"%d:%d" % (run, 0 if loops else step)
         data: dict[str, object] = {
             "run_id": run_id,
