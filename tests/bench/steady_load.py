@@ -1,6 +1,6 @@
 """CPU that a worker and the bare client need for the same steady load: `python -m tests.bench.steady_load --help`.
 
-Both are up and have judged some events before the clock starts. The bare client writes as many decisions, and decodes with msgspec.
+Both are up and have judged some events before the clock starts. The bare client writes as many decisions; msgspec decodes for it.
 """
 
 import argparse
