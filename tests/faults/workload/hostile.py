@@ -9,6 +9,9 @@ from aiokafka.partitioner import murmur2
 
 from tests.faults.workload.events import Input, RunEvents
 
+#: Part of the events that are of one looping run, so that there are decisions.
+LOOPING = 0.05
+
 #: Pieces that break parsers.
 PIECES = (
     b"\x00",
@@ -150,13 +153,13 @@ def hostile_records(*, seed: int, count: int, partitions: int, monsters_every: i
     runs = [RunEvents(f"fuzz-{number:04d}", partitions) for number in range(200)]
     runs += [RunEvents(run_id, partitions) for run_id in ODD_RUN_IDS]
     for number in range(count):
-        run = rng.choice(runs)
+        run = runs[0] if rng.random() < LOOPING else rng.choice(runs)
         if number % monsters_every == monsters_every - 1:
             monster = MONSTERS[number // monsters_every % len(MONSTERS)]
             yield _placed(rng, monster(rng, run.run_id, partitions), run, partitions), False
             continue
         if not run.made:
-            _next_events(rng, run)
+            _next_events(rng, run, looping=run is runs[0])
         event = run.made.pop(0)
         if rng.random() < 0.5:  # this one as it is, the others changed
             yield event, True
@@ -165,8 +168,8 @@ def hostile_records(*, seed: int, count: int, partitions: int, monsters_every: i
             yield replace(changed, topic=rng.choice((event.topic, event.topic, "compactions"))), False
 
 
-def _next_events(rng: random.Random, run: RunEvents) -> None:
-    match rng.randrange(4):
+def _next_events(rng: random.Random, run: RunEvents, *, looping: bool) -> None:
+    match 0 if looping else rng.randrange(4):
         case 0:
             run.call("read", {"path": "a.txt"}, "same")
         case 1:
