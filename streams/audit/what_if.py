@@ -12,7 +12,7 @@ from typing import Any, Literal
 from schemas.decisions import Decision
 from streams.audit.inputs import Input
 from streams.audit.replayer import Recomputed, Replayer
-from streams.detection.engine import key_target
+from streams.detection.standing_verdicts import key_target
 from streams.detection.run_state import RUN, RunState
 
 #: Statuses of `run.ended` that say that a run ended well, in lower case.

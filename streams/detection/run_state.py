@@ -83,16 +83,16 @@ class RunState:
         self.run_id = run_id
         self.tool_offset = -1
         self.compaction_offset = -1
+        self.begin()
+
+    def begin(self) -> None:
+        """Forget everything but which input offsets have been applied: the same as if the state had been dropped."""
         self.tool_sequence = -1
         self.compaction_sequence = -1
         self.last_time = 0
         self.policy_version = ""
         self.session_id: str | None = None
         self.agent_id: str | None = None
-        self.begin()
-
-    def begin(self) -> None:
-        """Forget everything but how far the topics have been applied."""
         self.history = History()
         self.guard = Guard()
         self.announced: dict[bytes, int] = {}

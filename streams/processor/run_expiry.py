@@ -78,7 +78,7 @@ class RunExpiry:
             run_id = key.decode()
             if stored is None or runs.is_touched(partition, run_id):
                 continue
-            head = state_codec.head(stored)
+            head = state_codec.head(run_id, stored)
             tool_offset, compaction_offset = head.offsets
             if not is_committed(partition, head.offsets):
                 continue

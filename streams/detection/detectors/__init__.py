@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from schemas.policy import EffectivePolicy, PolicyDocument
+from schemas.policy.model import Mode
 from streams.detection.detectors import (
     generic_repeat,
     global_circuit_breaker,
@@ -54,10 +55,12 @@ def rules_for(document: PolicyDocument, agent_id: str | None) -> Rules:
     return Rules(policy, tuple(detector.judge for detector in detectors), quiet_below)
 
 
-def first_verdict(judges: tuple[Judge, ...], history: History, signature: Signature, policy: EffectivePolicy) -> Verdict | None:
-    """Return the first verdict about the next call with this signature."""
+def first_verdict(
+    judges: tuple[Judge, ...], history: History, signature: Signature, policy: EffectivePolicy, *, only: Mode | None = None
+) -> Verdict | None:
+    """Return the first verdict about the next call with this signature, of the detectors in one mode on demand."""
     for judge in judges:
         verdict = judge(history, signature, policy)
-        if verdict is not None:
+        if verdict is not None and (only is None or policy.mode_of(verdict.detector) == only):
             return verdict
     return None
