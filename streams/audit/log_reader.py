@@ -148,14 +148,21 @@ class LogReader:
     def read(self, topic: str, partition: int, start: int, end: int, *, slice_bytes: int = FETCH_BYTES) -> Iterator[Slice]:
         """Yield the records from `start` up to `end`, in slices as they are fetched."""
         tp = TopicPartition(topic, partition)
+        # Not by the future's result: futures and tasks refer to each other, and would keep slices until a garbage collection.
+        fetched: list[Slice] = []
+
+        async def fetch(at: int) -> None:
+            fetched.append(await self._slice(tp, at, end, slice_bytes))
+
         at = start
-        ahead = asyncio.run_coroutine_threadsafe(self._slice(tp, at, end, slice_bytes), self._loop) if at < end else None
+        ahead = asyncio.run_coroutine_threadsafe(fetch(at), self._loop) if at < end else None
         try:
             while ahead is not None:
-                got, ahead = ahead.result(), None
+                ahead.result()
+                got, ahead = fetched.pop(), None
                 at = got.next_offset
                 if at < end:
-                    ahead = asyncio.run_coroutine_threadsafe(self._slice(tp, at, end, slice_bytes), self._loop)
+                    ahead = asyncio.run_coroutine_threadsafe(fetch(at), self._loop)
                 yield got
         finally:
             if ahead is not None:

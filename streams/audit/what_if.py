@@ -12,8 +12,8 @@ from typing import Any, Literal
 from schemas.decisions import Decision
 from streams.audit.inputs import Input
 from streams.audit.replayer import Recomputed, Replayer
-from streams.detection.standing_verdicts import key_target
 from streams.detection.run_state import RUN, RunState
+from streams.detection.standing_verdicts import key_target
 
 #: Statuses of `run.ended` that say that a run ended well, in lower case.
 ENDED_WELL = frozenset({"complete", "completed", "done", "finished", "ok", "success", "successful", "succeeded"})
