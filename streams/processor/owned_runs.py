@@ -1,6 +1,7 @@
 """The runs of the partitions that this worker owns: decoded states over their table."""
 
-from collections.abc import Callable, Iterator
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
 
 from streams.detection import state_codec
 from streams.detection.run_state import RunState
@@ -19,6 +20,9 @@ class OwnedRuns:
 
     A run that ended leaves a stub with its input offsets, so that events delivered again do not bring it back to life; the stub
     goes as soon as the offsets behind it are committed.
+
+    They are written in rounds of several slices, between which batches are applied: a round covers what was touched before it
+    began. A state may be written with later events in it, whose batches the next round covers.
     """
 
     def __init__(self, table: BatchTable) -> None:
@@ -26,13 +30,15 @@ class OwnedRuns:
         self._states: dict[int, dict[str, RunState]] = {}
         #: decoded runs that were not used since the last time that room was made
         self._older: dict[int, dict[str, RunState]] = {}
+        #: runs that the table has to hear of: in the round that is under way, and in the next
+        self._round: dict[int, set[str]] = {}
         self._touched: dict[int, set[str]] = {}
         self._ended: dict[int, dict[str, tuple[int, int]]] = {}
 
     @property
     def unwritten(self) -> bool:
         """Whether the table has to hear of anything."""
-        return any(self._touched.values()) or any(self._ended.values())
+        return bool(self._round) or any(self._touched.values()) or any(self._ended.values())
 
     def get(self, partition: int, run_id: str) -> RunState:
         """Return the state of a run, a fresh one when there is none."""
@@ -56,7 +62,7 @@ class OwnedRuns:
 
     def is_touched(self, partition: int, run_id: str) -> bool:
         """Whether the stored state of a run is behind the decoded one."""
-        return run_id in self._touched.get(partition, ())
+        return run_id in self._touched.get(partition, ()) or run_id in self._round.get(partition, ())
 
     def end(self, partition: int, run_id: str, offsets: tuple[int, int]) -> None:
         """Have a run forgotten once its input offsets are committed, unless it has another event before that."""
@@ -79,42 +85,74 @@ class OwnedRuns:
         """Write the policy in force of a partition."""
         await self._table.put_many(partition, {POLICY_KEY: encode(policy)})
 
-    async def write(self, *, is_committed: IsCommitted, ensure_owned: Callable[[], None]) -> None:
-        """Write what changed to the changelog, then to the store; `ensure_owned` is called before each write."""
-        for partition in sorted({*self._touched, *self._ended}):
-            states = self._states.get(partition, {})
-            touched = self._touched.get(partition, set())
-            ended = self._ended.setdefault(partition, {})
-            changes: dict[bytes, bytes | None] = {}
-            for run_id in touched:
-                state = states[run_id]
-                changes[run_id.encode()] = state_codec.encode(state)
-                if state.ended:
-                    ended[run_id] = (state.tool_offset, state.compaction_offset)
-                else:
-                    ended.pop(run_id, None)
-            gone = [run_id for run_id, offsets in ended.items() if run_id not in touched and is_committed(partition, offsets)]
-            changes.update((run_id.encode(), None) for run_id in gone)
-            if changes:
-                ensure_owned()
-                await self._table.put_many(partition, changes)
-            for run_id in gone:
-                del ended[run_id]
-                states.pop(run_id, None)
-                if partition in self._older:
-                    self._older[partition].pop(run_id, None)
-            touched.clear()
-        self._make_room()
+    def begin_round(self) -> int:
+        """Begin a round of writing, or add to the one under way, and return how many runs are to be written."""
+        for partition in (*self._touched, *self._ended):
+            self._round.setdefault(partition, set()).update(self._touched.pop(partition, ()))
+        return sum(map(len, self._round.values()))
+
+    async def write_slice(self, limit: int, *, is_committed: IsCommitted, ensure_owned: Callable[[], None]) -> bool:
+        """Write up to `limit` runs of the round to the changelog, then to the store; return whether more of it is left.
+
+        `ensure_owned` is called before the write.
+        """
+        changes: dict[int, dict[bytes, bytes | None]] = {}
+        while self._round and limit > 0:
+            partition, waiting = next(iter(self._round.items()))
+            of_partition = changes.setdefault(partition, {})
+            while waiting and limit > 0:
+                limit -= 1
+                run_id = waiting.pop()
+                of_partition[run_id.encode()] = self._encoded(partition, run_id)
+            if not waiting:
+                del self._round[partition]
+                of_partition.update(self._tombstones(partition, is_committed))
+        if any(changes.values()):
+            ensure_owned()
+            await self._put(changes)
+        if not self._round:
+            self._make_room()
+        return bool(self._round)
+
+    async def _put(self, changes: Mapping[int, Mapping[bytes, bytes | None]]) -> None:
+        writes = (self._table.put_many(partition, of_partition) for partition, of_partition in changes.items() if of_partition)
+        # None is left to go on by itself when another fails.
+        for result in await asyncio.gather(*writes, return_exceptions=True):
+            if isinstance(result, BaseException):
+                raise result
+
+    def _encoded(self, partition: int, run_id: str) -> bytes:
+        self._touched.get(partition, set()).discard(run_id)
+        state = self._states.get(partition, {}).get(run_id) or self._older[partition][run_id]
+        if state.ended:
+            self._ended.setdefault(partition, {})[run_id] = (state.tool_offset, state.compaction_offset)
+        else:
+            self._ended.get(partition, {}).pop(run_id, None)
+        return state_codec.encode(state)
+
+    def _tombstones(self, partition: int, is_committed: IsCommitted) -> dict[bytes, bytes | None]:
+        ended = self._ended.get(partition, {})
+        touched = self._touched.get(partition, ())
+        gone = [run_id for run_id, offsets in ended.items() if run_id not in touched and is_committed(partition, offsets)]
+        for run_id in gone:
+            del ended[run_id]
+            self._states.get(partition, {}).pop(run_id, None)
+            self._older.get(partition, {}).pop(run_id, None)
+        return {run_id.encode(): None for run_id in gone}
 
     def _make_room(self) -> None:
-        # Called when everything is written, so any decoded run may be dropped.
-        if sum(len(states) for states in self._states.values()) > MAX_DECODED_RUNS // 2:
-            self._older = self._states
-            self._states = {}
+        if sum(len(states) for states in self._states.values()) <= MAX_DECODED_RUNS // 2:
+            return
+        oldest, self._older, self._states = self._older, self._states, {}
+        for partition, touched in self._touched.items():  # not written yet: they stay
+            older, kept = self._older.get(partition, {}), self._states.setdefault(partition, {})
+            for run_id in touched:
+                kept[run_id] = older.pop(run_id) if run_id in older else oldest[partition][run_id]
 
     def forget(self) -> None:
         """Forget everything that is not in the table."""
         self._states.clear()
         self._older.clear()
+        self._round.clear()
         self._touched.clear()
         self._ended.clear()

@@ -1,8 +1,8 @@
 """Applies batches to runs, and writes in the order that loses nothing: decisions, then states, then offsets.
 
 Dead letters and decisions of a batch are acknowledged before the next batch. The states touched since the last commit are written
-once per commit, between batches, so a state in the changelog never holds an event whose decisions are not on their topic. Only
-then are the batches done and their offsets committed.
+once per commit, in slices between batches, so a state in the changelog never holds an event whose decisions are not on their
+topic. Only when all of them are written are the batches done that had come before, and their offsets committed.
 """
 
 import asyncio
@@ -36,6 +36,10 @@ from streams.transport import Batch, BatchTable, ProducerRecord, StaleBatch, sen
 #: Runs judged again under a new policy between two batches: about 20 ms of work.
 RUNS_PER_SLICE = 500
 
+#: Runs whose states are written between two batches, about 10 ms of work, and the slices that a commit has at most.
+RUNS_PER_WRITE = 200
+SLICES_PER_COMMIT = 8
+
 log = structlog.get_logger()
 
 
@@ -57,6 +61,9 @@ class RunProcessor:
         metrics.begin(self.topics)
         self._source = f"loopwarden/{settings.group}"
         self._pending: list[Batch] = []
+        #: Batches that the commit under way covers, None when there is none, and the size of its slices.
+        self._covered: list[Batch] | None = None
+        self._slice = RUNS_PER_WRITE
         self._next_offsets: dict[TP, int] = {}
         self._committed_at = time.monotonic()
 
@@ -70,8 +77,7 @@ class RunProcessor:
         await self.policies.known.wait()
         async with self._turn("batch dropped, it will be processed again"):
             await self._process(batch)
-            if time.monotonic() - self._committed_at >= self.settings.commit_interval:
-                await self.commit()
+            await self._commit_a_slice()
 
     @asynccontextmanager
     async def _turn(self, what_stale_means: str) -> AsyncIterator[None]:
@@ -163,10 +169,41 @@ class RunProcessor:
 
     async def commit_when_due(self) -> None:
         """Commit what is pending when no batch comes along to do it, states that another policy changed included."""
-        async with self._turn("commit dropped, its batches will be processed again"):
-            unwritten = self.runs.unwritten and self.app.consumer.lease.held
-            if (self._pending or unwritten) and time.monotonic() - self._committed_at >= self.settings.commit_interval:
-                await self.commit()
+        more = True
+        while more:
+            more = False
+            async with self._turn("commit dropped, its batches will be processed again"):
+                if self._pending or self._covered or (self.runs.unwritten and self.app.consumer.lease.held):
+                    more = await self._commit_a_slice()
+            await asyncio.sleep(0)  # lets a batch in between
+
+    async def _commit_a_slice(self) -> bool:
+        """Go on with the commit under way, begin one when it is time; return whether more of it is left."""
+        if self._covered is None:
+            if time.monotonic() - self._committed_at < self.settings.commit_interval:
+                return False
+            self._begin_commit()
+        if await self.runs.write_slice(self._slice, is_committed=self._is_committed, ensure_owned=self.ensure_owned):
+            return True
+        self._end_commit()
+        await self._commit_offsets()
+        return False
+
+    def _begin_commit(self) -> None:
+        runs = self.runs.begin_round()
+        self._slice = max(RUNS_PER_WRITE, -(-runs // SLICES_PER_COMMIT))
+        self._covered = [*(self._covered or ()), *self._pending]
+        self._pending.clear()
+
+    def _end_commit(self) -> None:
+        self.ensure_owned()
+        for batch in self._covered or ():
+            batch.done()
+        self._covered = None
+
+    async def _commit_offsets(self) -> None:
+        await self.app.consumer.commit()
+        self._committed_at = time.monotonic()
 
     async def release(self, partitions: frozenset[TP]) -> None:
         """Write what is pending before partitions are given back; their offsets are committed by the caller."""
@@ -189,28 +226,27 @@ class RunProcessor:
         self.runs.forget()
         self.policies.forget_progress()
         self._pending.clear()
+        self._covered = None
 
     async def commit(self) -> None:
-        """Write states, then commit the offsets of the batches in them."""
+        """Write all states, then commit the offsets of the batches in them."""
         await self._write_states()
-        await self.app.consumer.commit()
-        self._committed_at = time.monotonic()
+        await self._commit_offsets()
 
     def ensure_owned(self) -> None:
         """Raise `StaleBatch` when the partitions may not be ours any more."""
-        for batch in self._pending:
+        for batch in (*self._pending, *(self._covered or ())):
             batch.ensure_owned()
         if not self.app.consumer.lease.held:
             raise StaleBatch("no heartbeat was answered in time")
 
     async def _write_states(self) -> None:
-        if not self._pending and not self.runs.unwritten:
+        if not self._pending and self._covered is None and not self.runs.unwritten:
             return
-        await self.runs.write(is_committed=self._is_committed, ensure_owned=self.ensure_owned)
-        self.ensure_owned()
-        for batch in self._pending:
-            batch.done()
-        self._pending.clear()
+        self._begin_commit()
+        while await self.runs.write_slice(self._slice, is_committed=self._is_committed, ensure_owned=self.ensure_owned):
+            pass
+        self._end_commit()
 
     def _is_committed(self, partition: int, offsets: tuple[int, int]) -> bool:
         committed = self.app.consumer.committed_offset

@@ -1,0 +1,145 @@
+"""States are written in rounds of slices, and none that has something new is lost on the way."""
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streams.detection import state_codec
+from streams.processor import owned_runs
+from streams.processor.owned_runs import OwnedRuns
+
+
+class Kept:
+    """The part of a table that runs use, in memory."""
+
+    def __init__(self) -> None:
+        self.values: dict[tuple[int, bytes], bytes] = {}
+        self.writes: list[int] = []
+        self.fails = False
+
+    def get_raw(self, partition: int, key: bytes) -> bytes | None:
+        return self.values.get((partition, key))
+
+    def keys_of(self, partition: int) -> Iterator[bytes]:
+        return iter([key for where, key in self.values if where == partition])
+
+    async def put_many(self, partition: int, changes: Mapping[bytes, bytes | None]) -> None:
+        await asyncio.sleep(0)
+        if self.fails and partition == 0:
+            raise RuntimeError("no broker")
+        self.writes.append(len(changes))
+        for key, value in changes.items():
+            if value is None:
+                self.values.pop((partition, key), None)
+            else:
+                self.values[partition, key] = value
+
+    def offset(self, partition: int, run_id: str) -> int:
+        stored = self.values.get((partition, run_id.encode()))
+        return -1 if stored is None else state_codec.decode(run_id, stored).tool_offset
+
+
+def runs_of(table: Kept) -> OwnedRuns:
+    return OwnedRuns(cast(Any, table))
+
+
+def advance(runs: OwnedRuns, partition: int, run_id: str, offset: int) -> None:
+    runs.get(partition, run_id).tool_offset = offset
+    runs.touch(partition, run_id)
+
+
+async def write_slice(runs: OwnedRuns, limit: int, *, committed: int = -1) -> bool:
+    return await runs.write_slice(
+        limit, is_committed=lambda partition, offsets: max(offsets) <= committed, ensure_owned=lambda: None
+    )
+
+
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("event"), st.integers(0, 2), st.integers(0, 7)),
+        st.tuples(st.just("slice"), st.integers(1, 3), st.just(0)),
+    ),
+    max_size=80,
+)
+
+
+@given(steps)
+def test_whatever_comes_between_the_slices_a_round_writes_all_that_was_touched_before_it(
+    steps: list[tuple[str, int, int]],
+) -> None:
+    """With room for so few decoded runs that they are dropped all the time."""
+
+    async def play() -> None:
+        table = Kept()
+        runs = runs_of(table)
+        offsets: dict[tuple[int, str], int] = {}
+        promised: dict[tuple[int, str], int] | None = None
+        for number, (kind, first, second) in enumerate(steps):
+            if kind == "event":
+                offsets[first, f"run{second}"] = number
+                advance(runs, first, f"run{second}", number)
+                continue
+            if promised is None:
+                runs.begin_round()
+                promised = dict(offsets)
+            if not await write_slice(runs, first):
+                assert all(table.offset(*place) >= offset for place, offset in promised.items())
+                promised = None
+        runs.begin_round()
+        while await write_slice(runs, 3):
+            pass
+        assert {place: table.offset(*place) for place in offsets} == offsets
+        assert not runs.unwritten
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(owned_runs, "MAX_DECODED_RUNS", 6)
+        asyncio.run(play())
+
+
+async def test_a_slice_is_no_larger_than_asked_for_and_a_state_is_not_written_twice_for_nothing() -> None:
+    table = Kept()
+    runs = runs_of(table)
+    for number in range(5):
+        advance(runs, 0, f"run{number}", 1)
+    assert runs.begin_round() == 5
+    assert await write_slice(runs, 2)
+    for number in range(5):
+        advance(runs, 0, f"run{number}", 2)
+    assert await write_slice(runs, 2)
+    assert not await write_slice(runs, 2)
+    assert table.writes == [2, 2, 1]
+    # Three were written with their second event in them.
+    assert runs.begin_round() == 2
+
+
+async def test_a_run_that_ended_is_deleted_when_its_offsets_are_committed_unless_it_goes_on() -> None:
+    table = Kept()
+    runs = runs_of(table)
+    for run_id in ("over", "going on"):
+        advance(runs, 0, run_id, 1)
+        runs.get(0, run_id).ended = True
+    runs.begin_round()
+    assert not await write_slice(runs, 10)
+    runs.get(0, "going on").ended = False
+    advance(runs, 0, "going on", 2)
+    runs.begin_round()
+    assert not await write_slice(runs, 10, committed=1)
+    assert table.offset(0, "going on") == 2
+    assert (0, b"over") not in table.values
+    assert not runs.unwritten
+
+
+async def test_a_write_that_fails_is_told_of_when_the_others_are_through() -> None:
+    table = Kept()
+    table.fails = True
+    runs = runs_of(table)
+    advance(runs, 0, "a", 1)
+    advance(runs, 1, "b", 1)
+    runs.begin_round()
+    with pytest.raises(RuntimeError, match="no broker"):
+        await write_slice(runs, 10)
+    assert table.offset(1, "b") == 1
