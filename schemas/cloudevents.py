@@ -16,6 +16,10 @@ from schemas import json_text
 STRUCTURED_CONTENT_TYPE = "application/cloudevents+json"
 TYPE_PREFIX = "dev.loopwarden."
 
+#: What can be written as RFC 3339 again: the years 1 to 9999 in UTC.
+MIN_TIME_MS = -62_135_596_800_000
+MAX_TIME_MS = 253_402_300_799_999
+
 #: The largest sequence: run states keep it as a signed 64-bit number.
 MAX_SEQUENCE = 2**63 - 1
 
@@ -45,7 +49,9 @@ def time_ms(value: object) -> int:
         except ValueError:
             moment = None
         if moment is not None and moment.tzinfo is not None:
-            return round(moment.timestamp() * 1000)
+            milliseconds = round(moment.timestamp() * 1000)
+            if MIN_TIME_MS <= milliseconds <= MAX_TIME_MS:
+                return milliseconds
     raise ValueError("must be an RFC 3339 time with offset, such as 2026-11-30T12:00:00.000Z")
 
 

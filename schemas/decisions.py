@@ -1,6 +1,6 @@
 """Decisions: what a worker says about the next calls of a run."""
 
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import xxhash
 from pydantic import (
@@ -9,6 +9,7 @@ from pydantic import (
     ConfigDict,
     Field,
     PlainSerializer,
+    StringConstraints,
     ValidationError,
     WithJsonSchema,
     model_validator,
@@ -17,7 +18,7 @@ from pydantic import (
 from schemas import cloudevents
 from schemas.canonical_json import canonical_bytes
 from schemas.cloudevents import TYPE_PREFIX, Headers, InvalidEventError
-from schemas.events import Hash, RunId, ToolName
+from schemas.events import Hash, RunId
 from schemas.policy.model import Mode
 
 Action = Literal["block", "warn", "release", "abort"]
@@ -48,8 +49,8 @@ class Target(_Model):
 
     scope: Literal["run", "tool", "call"]
     """`run`: all calls; `tool`: all calls of `tool`; `call`: those of `tool` with these arguments."""
-    tool: ToolName | None = None
-    """The normalized name of the tool."""
+    tool: Annotated[str, StringConstraints(max_length=1024)] | None = None
+    """The normalized name of the tool: other than the name as it was sent it may be empty, or longer than 256 characters."""
     args_hash: Hash | None = None
     """Hash of the arguments."""
 
@@ -186,11 +187,15 @@ def decision_id(
     detector: str,
     count: int,
     as_of: AsOf,
+    mode: Mode = "enforce",
 ) -> str:
     """Return the deterministic id of a decision: XXH3-128 in hex over the canonical JSON of what it says.
 
-    An event without a sequence is named by its topic, partition and offset instead.
+    An event without a sequence is named by its topic, partition and offset instead. The mode is part of it for shadow decisions
+    only: one event may bring a shadow decision and, under another agent's settings, the same one to be enforced.
     """
     event = as_of.sequence if as_of.sequence is not None else str(as_of)
-    said = [policy_version, run_id, action, target.scope, target.tool, target.args_hash, detector, count, event]
+    said: list[Any] = [policy_version, run_id, action, target.scope, target.tool, target.args_hash, detector, count, event]
+    if mode == "shadow":
+        said.append(mode)
     return xxhash.xxh3_128_hexdigest(canonical_bytes(said))

@@ -11,6 +11,9 @@ from schemas.policy.document import normalise_agent_id
 
 POLICY_TYPE = f"{TYPE_PREFIX}policy.v1"
 
+#: The largest policy, in bytes of its JSON: it goes into one record of the workers' changelog and one of the decisions topic.
+MAX_POLICY_BYTES = 900 * 1024
+
 #: The key of the policy that holds for agents without one of their own.
 DEFAULT_KEY = "*"
 
@@ -69,28 +72,37 @@ class PublishedPolicies:
     """The latest policy under each key of the policies topic, and the policy that they make together.
 
     The default policy is the one under `*`, else `fallback` (the policy file of a worker). Each agent's own is laid over it, in
-    place of an entry that the default policy has for that agent.
+    place of an entry that the default policy has for that agent. `unreadable` are the keys whose latest record is bad while none
+    before it is there any more (the topic is compacted): what was in force for them goes on.
     """
 
     def __init__(self, fallback: PolicyDocument) -> None:
         self.fallback = fallback
         self.by_key: dict[str, PolicyDocument] = {}
+        self.unreadable: set[str] = set()
 
     def take(self, key: str, policy: PolicyDocument | None) -> Self:
         """Take in the next record; None (a tombstone) takes the policy under the key away."""
+        self.unreadable.discard(key)
         if policy is None:
             self.by_key.pop(key, None)
         else:
             self.by_key[key] = policy
         return self
 
-    def combined(self) -> PolicyDocument:
-        """Return the policy that is to be in force."""
-        default = self.by_key.get(DEFAULT_KEY, self.fallback).to_mapping()
-        own = {normalise_agent_id(key): policy for key, policy in sorted(self.by_key.items()) if key != DEFAULT_KEY}
+    def combined(self, *, in_force: PolicyDocument | None = None) -> PolicyDocument:
+        """Return the policy that is to be in force; `in_force` is the one that is, for what cannot be read."""
+        known = {key: self.by_key[key] for key in sorted(self.by_key)}
+        before = in_force.to_mapping() if in_force is not None and self.unreadable else {}
+        entries_before = {entry["id"]: entry for entry in before.get("agents", {}).get("list", [])}
+        default = known.pop(DEFAULT_KEY, self.fallback).to_mapping()
+        if DEFAULT_KEY in self.unreadable and in_force is not None:
+            default = before
+        own = {normalise_agent_id(key): policy.to_mapping() for key, policy in known.items()}
+        own |= {agent: entries_before[agent] for agent in map(normalise_agent_id, self.unreadable) if agent in entries_before}
         if not own:
             return PolicyDocument.from_mapping(default)
         # The first entry of an agent counts.
-        entries = [{"id": agent, **policy.to_mapping()} for agent, policy in own.items()]
+        entries = [{**mapping, "id": agent} for agent, mapping in own.items()]
         others = default.get("agents", {}).get("list", [])
         return PolicyDocument.from_mapping({**default, "agents": {"list": [*entries, *others]}})

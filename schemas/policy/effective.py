@@ -6,6 +6,9 @@ from typing import Any, Self
 
 from schemas.policy.model import Mode
 
+#: A state must fit into one record of the changelog (1 MiB): 1,000 calls with the longest ids take 0.8 MB.
+MAX_HISTORY_SIZE = 1_000
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EffectivePolicy:
@@ -17,7 +20,7 @@ class EffectivePolicy:
 
     #: True: detectors and guard run. None (never set): only the guard runs. False: nothing runs and calls are not recorded.
     enabled: bool | None = None
-    #: Calls kept per run.
+    #: Calls kept per run, at most `MAX_HISTORY_SIZE`.
     history_size: int = 30
     warning_threshold: int = 10
     critical_threshold: int = 20
@@ -98,5 +101,6 @@ class EffectivePolicy:
         unraised = cls(**settings, version=version)
         critical = max(unraised.critical_threshold, unraised.warning_threshold + 1)
         breaker = max(unraised.global_circuit_breaker_threshold, critical + 1)
+        settings["history_size"] = min(unraised.history_size, MAX_HISTORY_SIZE)
         settings |= {"critical_threshold": critical, "global_circuit_breaker_threshold": breaker}
         return cls(**settings, version=version)

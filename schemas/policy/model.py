@@ -150,7 +150,7 @@ class LoopDetection(Block):
     enabled: bool | None = None
     """true: detectors and guard run; absent: only the guard; false: nothing."""
     history_size: Count | None = None
-    """Calls kept for each run; default 30."""
+    """Calls kept for each run, at most 1,000; default 30."""
     warning_threshold: Count | None = None
     """Count at which a detector warns; default 10."""
     critical_threshold: Count | None = None

@@ -1,6 +1,7 @@
 """`loopwarden policy`: check policy files, publish policies, and see which are published."""
 
 import asyncio
+from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -13,7 +14,7 @@ from rich.table import Table
 from schemas.cloudevents import InvalidEventError
 from schemas.policy import EffectivePolicy, PolicyDocument, read_policy
 from schemas.policy.model import DETECTOR_NAMES
-from schemas.policy_records import DEFAULT_KEY, PublishedPolicies
+from schemas.policy_records import DEFAULT_KEY, MAX_POLICY_BYTES, PublishedPolicies
 from schemas.settings import Settings
 from streams.cli.options import Bootstrap, Json, TopicPrefix, settings_with
 from streams.cli.outcomes import FINDINGS, WRONG_USE
@@ -75,7 +76,7 @@ def publish(
     settings = settings_with(bootstrap_servers=bootstrap, topic_prefix=topic_prefix)
     document = read_policy(file)
     try:
-        asyncio.run(_publish(settings, document, key=agent or DEFAULT_KEY, wait=wait))
+        asyncio.run(_publish(settings, document, key=_key(agent), wait=wait))
     except InvalidEventError as error:
         typer.echo(f"loopwarden: {file}: {error}", err=True)
         raise typer.Exit(WRONG_USE) from None
@@ -85,7 +86,7 @@ def publish(
 def withdraw(agent: Agent = None, wait: Wait = 0.0, bootstrap: Bootstrap = None, topic_prefix: TopicPrefix = None) -> None:
     """Take a published policy back: the policy of all others holds for the agent again, or the policy files of the workers."""
     settings = settings_with(bootstrap_servers=bootstrap, topic_prefix=topic_prefix)
-    asyncio.run(_publish(settings, None, key=agent or DEFAULT_KEY, wait=wait))
+    asyncio.run(_publish(settings, None, key=_key(agent), wait=wait))
 
 
 @app.command(epilog="Example: loopwarden policy show --agent researcher")
@@ -130,20 +131,22 @@ def history(json: Json = False, bootstrap: Bootstrap = None, topic_prefix: Topic
 
 async def _publish(settings: Settings, document: PolicyDocument | None, *, key: str, wait: float) -> None:
     connection, topics = Connection.from_settings(settings), settings.topics
-    if not wait:
+    before = await read_policies(connection, topics)
+    after = _together([*before, PublishedPolicy(offset=-1, time=0, key=key, policy=document)])
+    size = len(orjson.dumps(after.combined().to_mapping()))
+    if document is not None and size > MAX_POLICY_BYTES:
+        typer.echo(
+            f"loopwarden: all policies together would have {size} bytes, at most {MAX_POLICY_BYTES} are possible", err=True
+        )
+        raise typer.Exit(WRONG_USE)
+    async with AsyncExitStack() as stack:
+        watch = await stack.enter_async_context(MarkerWatch(connection, topics)) if wait else None
         offset = await publish_policy(connection, topics, document, key=key)
         typer.echo(f"{topics.policies}[0]@{offset}: {_what(document)}")
-        return
-    async with MarkerWatch(connection, topics) as watch:
-        before = await read_policies(connection, topics)
-        offset = await publish_policy(connection, topics, document, key=key)
-        typer.echo(f"{topics.policies}[0]@{offset}: {_what(document)}")
-        after = _together([*before, PublishedPolicy(offset=offset, time=0, key=key, policy=document)])
+        if watch is None:
+            return
         if DEFAULT_KEY not in after.by_key:
             typer.echo("not waited for: the policy of all others is the file of each worker", err=True)
-            return
-        if after.combined() == _together(before).combined():
-            typer.echo("nothing changes")
             return
         try:
             await watch.until_in_force(after.combined().version, patience=wait)
@@ -151,6 +154,14 @@ async def _publish(settings: Settings, document: PolicyDocument | None, *, key: 
             typer.echo(f"loopwarden: {error}", err=True)
             raise typer.Exit(FINDINGS) from None
         typer.echo("in force in every partition")
+
+
+def _key(agent: str | None) -> str:
+    if agent is None:
+        return DEFAULT_KEY
+    if not agent.strip():  # an unset variable in a script must not change the policy of everybody
+        raise typer.BadParameter("must not be empty", param_hint="--agent")
+    return agent
 
 
 def _together(records: list[PublishedPolicy]) -> PublishedPolicies:

@@ -38,6 +38,7 @@ def decision_of(
             detector=standing.detector,
             count=standing.count,
             as_of=dated,
+            mode=standing.mode,
         ),
         run_id=state.run_id,
         session_id=state.session_id,

@@ -4,7 +4,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from schemas.cloudevents import CloudEvent
+from schemas.cloudevents import MAX_TIME_MS, CloudEvent
 from schemas.events import (
     CompactionCompleted,
     RunEnded,
@@ -74,6 +74,11 @@ def _outcome(data: ToolCallFinished) -> OutcomeFingerprint:
     )
 
 
+def record_time(timestamp: int) -> int:
+    """Return a record's timestamp as a time that can be written: producers with microseconds in there must not stop anybody."""
+    return min(max(timestamp, 0), MAX_TIME_MS)
+
+
 def facts_of(event: CloudEvent, data: RunEvent, *, partition: RunPartition, offset: int, timestamp: int) -> Facts:
     """Reduce a parsed event to its facts; `timestamp` is the record's and stands in for a missing event time."""
     kind: Kind
@@ -101,7 +106,7 @@ def facts_of(event: CloudEvent, data: RunEvent, *, partition: RunPartition, offs
         kind=kind,
         partition=partition,
         offset=offset,
-        time=event.time if event.time is not None else timestamp,
+        time=event.time if event.time is not None else record_time(timestamp),
         sequence=event.sequence,
         session_id=data.session_id,
         agent_id=data.agent_id,

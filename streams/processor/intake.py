@@ -1,13 +1,11 @@
-"""From the records of the input topics to facts for the engine, or to dead letters."""
+"""From the records of the input topics to facts for the engine."""
 
-import time
-
-from schemas.cloudevents import InvalidEventError, format_time
+from schemas.cloudevents import InvalidEventError
 from schemas.events import COMPACTION_EVENTS, TOOL_CALL_EVENTS, parse_event
 from schemas.settings import Settings
 from streams.detection.facts import Facts, RunPartition, facts_of
 from streams.processor.quick_intake import quick_facts
-from streams.transport import ProducerRecord, Record
+from streams.transport import Record
 
 
 def read_record(record: Record, *, settings: Settings) -> tuple[str, Facts]:
@@ -36,18 +34,3 @@ def facts_by_models(record: Record, *, partition: RunPartition, settings: Settin
     except ValueError as error:
         raise InvalidEventError("invalid_data", f"data: {error}") from None
     return data.run_id, facts
-
-
-def dead_letter(record: Record, error: InvalidEventError, *, group: str) -> ProducerRecord:
-    """Return the record for the dead-letter topic: key, value and headers as they came, and why it is there."""
-    reasons = {
-        "code": error.code,
-        "message": str(error),
-        "topic": record.topic,
-        "partition": str(record.partition),
-        "offset": str(record.offset),
-        "group": group,
-        "time": format_time(int(time.time() * 1000)),
-    }
-    headers = [*record.headers, *((f"loopwarden.error.{name}", text.encode()) for name, text in reasons.items())]
-    return ProducerRecord(record.key, record.value, headers, max(record.timestamp, 0))

@@ -76,6 +76,11 @@ class OwnedRuns:
         """Return the stored state of a run."""
         return self._table.get_raw(partition, key)
 
+    def is_judged_by_another(self, partition: int, key: bytes, version: str) -> bool:
+        """Whether the stored verdicts of a run were worked out under another policy; cheap, without decoding its calls."""
+        stored = self.stored(partition, key)
+        return stored is not None and state_codec.head(key.decode(), stored).policy_version != version
+
     def policy(self, partition: int) -> PartitionPolicy | None:
         """Return the policy in force of a partition, None when it has none yet."""
         stored = self._table.get_raw(partition, POLICY_KEY)

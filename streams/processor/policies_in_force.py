@@ -12,14 +12,16 @@ may have decided about all of that and died before it committed.
 
 import asyncio
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
 import msgspec
+import orjson
 import structlog
 from faust.types import TP
 
 from schemas.policy import PolicyDocument
+from schemas.policy_records import MAX_POLICY_BYTES, PublishedPolicies
 from schemas.topics import Topics
 from streams.processor.owned_runs import OwnedRuns
 from streams.processor.partition_policy import PartitionPolicy
@@ -49,24 +51,42 @@ class PoliciesInForce:
     def __init__(self, runs: OwnedRuns, *, topics: Topics) -> None:
         #: Set as soon as it is known which policy is wanted: nothing can be judged before.
         self.known = asyncio.Event()
-        self.wanted: PolicyDocument | None = None
-        self._for_newcomers = PolicyDocument.from_mapping({})
+        self._published = PublishedPolicies(PolicyDocument.from_mapping({}))
+        self._wanted: dict[str, PolicyDocument] = {}
         self._runs = runs
         self._topics = topics
         self._owned: tuple[int, ...] = ()
         self._stored: dict[int, PartitionPolicy] = {}
         self._documents: dict[int, PolicyDocument] = {}
         self._unjudged: dict[int, Iterator[bytes]] = {}
+        self._to_tell: set[int] = set()
         #: Per input partition of a takeover, where its end was then; None until a fetch has told.
         self._catching_up: dict[int, dict[str, int | None]] = {}
 
     # -- what is wanted --------------------------------------------------------------------------------------------------------
 
-    def want(self, policy: PolicyDocument, *, certain: bool = True) -> None:
-        """Want a policy in every partition; only in those that have none when it is not certain."""
-        self._for_newcomers = policy
-        self.wanted = policy if certain else None
+    def want(self, published: PublishedPolicies) -> None:
+        """Want what is published in every partition.
+
+        A partition whose policy stays the same tells its marker once more, so that whoever published can wait for it.
+        """
+        if self.known.is_set():
+            self._to_tell = set(self._owned)
+        self._published = published
+        self._wanted.clear()
         self.known.set()
+
+    def _wanted_by(self, partition: int) -> PolicyDocument:
+        in_force = self._documents.get(partition)
+        version = "" if in_force is None else in_force.version
+        if version not in self._wanted:
+            wanted = self._published.combined(in_force=in_force)
+            size = len(orjson.dumps(wanted.to_mapping()))
+            if size > MAX_POLICY_BYTES:
+                log.error("published policies refused, what is in force stays", bytes=size, at_most=MAX_POLICY_BYTES)
+                wanted = in_force or self._published.fallback
+            self._wanted[version] = wanted
+        return self._wanted[version]
 
     # -- partitions come and go ------------------------------------------------------------------------------------------------
 
@@ -76,6 +96,7 @@ class PoliciesInForce:
         self._stored.clear()
         self._documents.clear()
         self._unjudged.clear()
+        self._to_tell.clear()
         self._catching_up.clear()
         for partition in self._owned:
             stored = self._runs.policy(partition)
@@ -96,14 +117,22 @@ class PoliciesInForce:
         """Return the policy that a partition is judged by, None when it has none yet."""
         return self._documents.get(partition)
 
-    async def look_for_ends(self, consumer: Any) -> None:
+    def announced(self, partition: int) -> PolicyDocument | None:
+        """Return the policy that a partition is judged by, None as long as its marker is not on the decisions topic."""
+        stored = self._stored.get(partition)
+        return self._documents.get(partition) if stored is not None and stored.announced else None
+
+    async def look_for_ends(self, consumer: Any, next_offset: Callable[[str, int], int]) -> None:
         """Find out which partitions have been read as far as their inputs went when they were taken over."""
         for partition, ends in list(self._catching_up.items()):
             for topic, end in list(ends.items()):
                 tp = TP(topic, partition)
                 if end is None:
                     ends[topic] = end = consumer.highwater(tp)
-                if end is not None and await consumer.is_processed_up_to(tp, end):
+                if end is None:
+                    continue
+                # A busy partition always has something in hand, so what was processed is asked first.
+                if next_offset(topic, partition) >= end or await consumer.is_processed_up_to(tp, end):
                     ends.pop(topic, None)
             if not ends and self._catching_up.get(partition) is ends:
                 del self._catching_up[partition]
@@ -120,8 +149,10 @@ class PoliciesInForce:
             return self.known.is_set()
         if not stored.announced:
             return True
-        if self.wanted is None or self.wanted.version == self._documents[partition].version:
+        if not self.known.is_set():
             return False
+        if self._wanted_by(partition).version == self._documents[partition].version:
+            return partition in self._to_tell
         return partition not in self._unjudged and partition not in self._catching_up
 
     async def change(self, partitions: Iterable[int], effects: Effects) -> None:
@@ -134,7 +165,7 @@ class PoliciesInForce:
 
     async def _change(self, partition: int, effects: Effects) -> None:
         stored = self._stored.get(partition)
-        wanted = self.wanted or self._for_newcomers
+        wanted = self._wanted_by(partition)
         if stored is None or (stored.announced and wanted.version != self._documents[partition].version):
             stored = PartitionPolicy(
                 policy=wanted.to_mapping(),
@@ -150,6 +181,10 @@ class PoliciesInForce:
             await effects.announce(partition, stored, version)
             await self._put(partition, msgspec.structs.replace(stored, announced=True), effects)
             log.info("policy in force", partition=partition, policy_version=version)
+        elif partition in self._to_tell:
+            effects.ensure_owned()
+            await effects.announce(partition, stored, version)
+        self._to_tell.discard(partition)
 
     async def _put(self, partition: int, policy: PartitionPolicy, effects: Effects) -> None:
         effects.ensure_owned()

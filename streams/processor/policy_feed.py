@@ -24,16 +24,14 @@ _PAUSE_AFTER_ERROR = 1.0
 
 log = structlog.get_logger()
 
-OnPolicies = Callable[[PublishedPolicies, bool], Awaitable[None]]
+OnPolicies = Callable[[PublishedPolicies], Awaitable[None]]
 DeadLetter = Callable[[Any, InvalidEventError], Awaitable[None]]
 
 
 class PolicyFeed:
     """Reads the policies topic from its beginning and follows it.
 
-    `on_policies` is told what has been published so far when the topic has been read once, and after each change; its second
-    argument is false while the latest record of a key cannot be read and no good one before it is there any more (the topic is
-    compacted): then nobody knows what the last good policy was but the partitions that are judged by it.
+    `on_policies` is told what has been published so far when the topic has been read once, and after each further record.
 
     Every worker reads the whole topic; `writes_dead_letters` says whether this one is to send bad records to the dead-letter
     topic. How far that has been done is committed under a group of its own.
@@ -57,7 +55,6 @@ class PolicyFeed:
         self._on_policies = on_policies
         self._dead_letter = dead_letter
         self._writes_dead_letters = writes_dead_letters
-        self._unreadable: set[str] = set()
         self._bad: deque[tuple[Any, InvalidEventError]] = deque(maxlen=_MAX_BAD)
 
     async def run(self) -> None:
@@ -94,18 +91,19 @@ class PolicyFeed:
             fetched = await consumer.getmany(timeout_ms=_FETCH_MAX_WAIT_MS)
             records = fetched.get(self._partition, ())
             for record in records:
-                self._take(record)
+                self._take(record, caught_up=caught_up)
             # The high watermark of a fetch: the embedded broker's answer to "latest" is wrong.
             end = consumer.highwater(self._partition) if end is None else end
             if not caught_up and end is not None and await consumer.position(self._partition) >= end:
                 caught_up = True
-                await self._on_policies(self._policies, not self._unreadable)
+                self._tell_of_unreadable()
+                await self._on_policies(self._policies)
             elif caught_up and records:
-                await self._on_policies(self._policies, not self._unreadable)
+                await self._on_policies(self._policies)
             if self._bad and self._writes_dead_letters():
                 await self._write_dead_letters(consumer)
 
-    def _take(self, record: Any) -> None:
+    def _take(self, record: Any, *, caught_up: bool) -> None:
         place = f"{record.topic}[{record.partition}]@{record.offset}"
         try:
             if record.value is None:
@@ -117,13 +115,16 @@ class PolicyFeed:
                 "policy refused, the one before stays in force", at=place, code=error.code, reason=str(error)
             )
             self._bad.append((record, error))
-            name = (record.key or b"").decode(errors="replace")
-            if name and name not in self._policies.by_key:
-                self._unreadable.add(name)
+            # What comes later than the others was never preceded by a good record that is gone now.
+            if not caught_up and (name := _readable_key(record.key)) is not None and name not in self._policies.by_key:
+                self._policies.unreadable.add(name)
             return
-        self._unreadable.discard(key)
         self._policies.take(key, policy)
         log.info("policy read", at=place, key=key, policy_version=None if policy is None else policy.version)
+
+    def _tell_of_unreadable(self) -> None:
+        for key in sorted(self._policies.unreadable):
+            log.error("the only policy of this key is bad: what was in force stays; publish or withdraw one", key=key)
 
     async def _write_dead_letters(self, consumer: Any) -> None:
         try:
@@ -137,3 +138,10 @@ class PolicyFeed:
         except KafkaError as error:
             log.warning("dead letters of the policies topic put off", reason=repr(error))
             await asyncio.sleep(_PAUSE_AFTER_ERROR)
+
+
+def _readable_key(key: bytes | None) -> str | None:
+    try:
+        return policy_key(key)
+    except InvalidEventError:
+        return None

@@ -14,7 +14,7 @@ from schemas import json_text
 from schemas.cloudevents import MAX_SEQUENCE, time_ms
 from schemas.events import ToolCallFinished, ToolCallStarted
 from schemas.fingerprints import MISSING, args_hash, is_poll, normalize_tool, outcome_fingerprint
-from streams.detection.facts import OUTCOME_DIGEST_BYTES, Facts, Kind, RunPartition
+from streams.detection.facts import OUTCOME_DIGEST_BYTES, Facts, Kind, RunPartition, record_time
 from streams.detection.history import SignatureKey
 from streams.transport import Record
 
@@ -77,7 +77,7 @@ def quick_facts(record: Record, *, partition: RunPartition, max_bytes: int) -> t
         data = event.data
         kind = _KINDS[event.type]
         sequence = None if event.sequence is None else _sequence(event.sequence)
-        time = max(record.timestamp, 0) if event.time is None else _time_ms(event.time)
+        time = record_time(record.timestamp) if event.time is None else _time_ms(event.time)
         outcome, unknown_tool = (None, None) if kind == "started" else _outcome(data)
         key, poll = _signature(data)
     except (msgspec.MsgspecError, KeyError, ValueError):

@@ -24,14 +24,23 @@ from schemas.settings import Settings
 from streams.detection.engine import ENGINE_VERSION, apply, expire, guard_status, judge_again
 from streams.detection.facts import RunPartition
 from streams.processor import metrics
-from streams.processor.intake import dead_letter, read_at
+from streams.processor.dead_letters import dead_letter, send_dead_letters
+from streams.processor.intake import read_at
 from streams.processor.misrouted import destination, sent_on
 from streams.processor.owned_runs import OwnedRuns
 from streams.processor.partition_policy import PartitionPolicy
 from streams.processor.policies_in_force import PoliciesInForce
 from streams.processor.run_expiry import RunExpiry
 from streams.processor.run_log import RunLog
-from streams.transport import Batch, BatchTable, ProducerRecord, StaleBatch, send_batches
+from streams.transport import (
+    Batch,
+    BatchTable,
+    ProducerRecord,
+    Record,
+    RecordTooLargeError,
+    StaleBatch,
+    send_batches,
+)
 
 #: Runs judged again under a new policy between two batches: about 20 ms of work.
 RUNS_PER_SLICE = 500
@@ -86,6 +95,8 @@ class RunProcessor:
                 yield
             except StaleBatch as reason:
                 self._forget()
+                # Also when no batch was asked: what was dropped here must be delivered again, before anything behind it.
+                self.app.consumer.take_back_all()
                 log.info(what_stale_means, reason=str(reason))
             except BaseException:
                 # Failed or cancelled: the states may hold events whose decisions are not on their topic, and a release that
@@ -94,20 +105,20 @@ class RunProcessor:
                 raise
 
     async def _process(self, batch: Batch) -> None:
-        policy = self.policies.of(batch.partition)
+        policy = self.policies.announced(batch.partition)
         if policy is None:
             batch.ensure_owned()
             await self.policies.change(self.policies.due(), self)
-            policy = self.policies.of(batch.partition)
+            policy = self.policies.announced(batch.partition)
         if policy is None:
             raise StaleBatch(f"{batch}: its partition has no policy: it is not owned any more")
         began = time.perf_counter()
         applied = self._apply(batch, policy)
         batch.ensure_owned()
-        await send_batches(self.app, self.topics.dead_letters(batch.topic), batch.partition, applied.letters)
         for partition, records in applied.misrouted.items():
+            await self._send_on(batch, partition, records, applied)
             batch.ensure_owned()
-            await send_batches(self.app, batch.topic, partition, records)
+        await send_dead_letters(self.app, self.topics.dead_letters(batch.topic), batch.partition, applied.letters)
         batch.ensure_owned()
         await self._publish(batch.partition, applied.decisions)
         metrics.observe_latency(applied.decisions)
@@ -130,13 +141,10 @@ class RunProcessor:
                 run_id, facts = read_at(home, record, settings=self.settings)
                 elsewhere = destination(run_id, record, partitions=self.partitions)
             except InvalidEventError as error:
-                applied.letters.append(dead_letter(record, error, group=self.settings.group))
-                applied.letter_codes[error.code] += 1
-                results["dead_letter"] += 1
-                self.run_log.dead_lettered(record, error)
+                self._dead_letter(record, error, applied)
                 continue
             if elsewhere is not None:
-                applied.misrouted[elsewhere].append(sent_on(record))
+                applied.misrouted[elsewhere].append(record)
                 results["misrouted"] += 1
                 self.run_log.misrouted(record, elsewhere)
                 continue
@@ -154,6 +162,24 @@ class RunProcessor:
                     self.run_log.guard_armed(state, attempts=attempts, record=record)
         self.expiry.saw(batch.partition, latest)
         return applied
+
+    def _dead_letter(self, record: Record, error: InvalidEventError, applied: "_Applied") -> None:
+        applied.letters.append(dead_letter(record, error, group=self.settings.group))
+        applied.letter_codes[error.code] += 1
+        applied.results["dead_letter"] += 1
+        self.run_log.dead_lettered(record, error)
+
+    async def _send_on(self, batch: Batch, partition: int, records: Sequence[Record], applied: "_Applied") -> None:
+        try:
+            await send_batches(self.app, batch.topic, partition, [sent_on(record) for record in records])
+        except RecordTooLargeError:
+            # Compressed it had fitted. Those before it may be written twice; their sequence tells the copies.
+            for record in records:
+                try:
+                    await send_batches(self.app, batch.topic, partition, [sent_on(record)])
+                except RecordTooLargeError:
+                    too_large = InvalidEventError("misrouted", f"too large to be sent on to partition {partition}")
+                    self._dead_letter(record, too_large, applied)
 
     async def _publish(self, partition: int, decisions: Sequence[Decision]) -> None:
         now = int(time.time() * 1000)
@@ -263,7 +289,7 @@ class RunProcessor:
 
     async def change_policies(self) -> None:
         """Give partitions the policy that is wanted, those for which it is time."""
-        await self.policies.look_for_ends(self.app.consumer)
+        await self.policies.look_for_ends(self.app.consumer, self.next_offset)
         async with self._turn("change of policy put off"):
             if self.app.consumer.lease.held and (due := self.policies.due()):
                 await self.policies.change(due, self)
@@ -299,7 +325,7 @@ class RunProcessor:
             decisions: list[Decision] = []
             home = RunPartition(self.topics.tool_calls, partition)
             for key in keys:
-                if self.runs.stored(partition, key) is None:
+                if not self.runs.is_judged_by_another(partition, key, policy.version):
                     continue
                 state = self.runs.get(partition, key.decode())
                 if state.policy_version == policy.version or state.ended:
@@ -356,5 +382,5 @@ class _Applied:
         self.results: Tally[str] = Tally()
         self.letter_codes: Tally[str] = Tally()
         self.letters: list[ProducerRecord] = []
-        self.misrouted: defaultdict[int, list[ProducerRecord]] = defaultdict(list)
+        self.misrouted: defaultdict[int, list[Record]] = defaultdict(list)
         self.decisions: list[Decision] = []

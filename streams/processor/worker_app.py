@@ -14,12 +14,12 @@ from schemas.settings import Settings
 from schemas.topics import MAX_DEAD_LETTER_BYTES
 from streams.connection import Connection
 from streams.processor import garbage, metrics
-from streams.processor.intake import dead_letter
+from streams.processor.dead_letters import dead_letter, send_dead_letters
 from streams.processor.partition_policy import is_newer
 from streams.processor.policy_feed import PolicyFeed
 from streams.processor.run_processor import RunProcessor
 from streams.processor.vital_signs import VitalSigns
-from streams.transport import Batch, BatchTable, BatchTopic, batch_app_settings, send_batches
+from streams.transport import Batch, BatchTable, BatchTopic, batch_app_settings
 
 log = structlog.get_logger()
 
@@ -82,11 +82,11 @@ def create_app(
 
     async def dead_letter_policy(record: Any, error: InvalidEventError) -> None:
         letter = dead_letter(record, error, group=settings.group)
-        await send_batches(app, settings.topics.dead_letters(record.topic), 0, [letter])
+        await send_dead_letters(app, settings.topics.dead_letters(record.topic), 0, [letter])
         metrics.DEAD_LETTERS.labels(record.topic, error.code).inc()
 
-    async def want(published: PublishedPolicies, certain: bool) -> None:
-        processor.policies.want(published.combined(), certain=certain)
+    async def want(published: PublishedPolicies) -> None:
+        processor.policies.want(published)
         await processor.change_policies()
 
     feed = PolicyFeed(

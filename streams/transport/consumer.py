@@ -74,7 +74,7 @@ class Consumer(driver.Consumer):
         if delivery.generation != self.app.consumer_generation_id:
             return f"its generation {delivery.generation} is over, the group is in {self.app.consumer_generation_id}"
         if not self.lease.held:
-            self._take_back_all()
+            self.take_back_all()
             return f"no heartbeat was answered in time (lease over for {-self.lease.remaining:.1f} s)"
         return None
 
@@ -87,7 +87,8 @@ class Consumer(driver.Consumer):
         """Let the offsets of the delivery be committed."""
         self._progress.mark_done(delivery)
 
-    def _take_back_all(self) -> None:
+    def take_back_all(self) -> None:
+        """Make all that is delivered void; deliveries start over at the committed offsets."""
         self._progress.take_back_all()
         self._must_start_over = True
         self._room.set()
@@ -233,7 +234,7 @@ class Consumer(driver.Consumer):
 
     async def _start_over(self) -> None:
         term = self.lease.term
-        self._take_back_all()
+        self.take_back_all()
         partitions = frozenset(tp for tp in self.assignment() if tp.topic in self._batch_topics)
         for hook in self._hooks("after_takeover"):
             await hook(partitions)

@@ -11,7 +11,8 @@ from schemas.settings import Settings
 from streams.detection import state_codec
 from streams.detection.engine import apply
 from streams.detection.run_state import RunState
-from streams.processor.intake import dead_letter, read_record
+from streams.processor.dead_letters import dead_letter
+from streams.processor.intake import read_record
 from tests.faults.catalogue import Bench, fault
 from tests.faults.checking.comparison import differing_fields
 from tests.faults.scene import PARTITIONS, POLICY, FaultError

@@ -9,7 +9,8 @@ from aiokafka.structs import ConsumerRecord
 from schemas.cloudevents import InvalidEventError
 from schemas.settings import Settings
 from streams.detection.facts import RunPartition
-from streams.processor.intake import dead_letter, read_record
+from streams.processor.dead_letters import dead_letter
+from streams.processor.intake import read_record
 from streams.transport import Record
 
 SETTINGS = Settings(max_event_bytes=200_000)

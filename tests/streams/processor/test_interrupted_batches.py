@@ -9,8 +9,9 @@ from aiokafka.structs import ConsumerRecord
 from faust.types import TP
 
 from schemas.policy import PolicyDocument
+from schemas.policy_records import PublishedPolicies
 from schemas.settings import Settings
-from streams.processor import run_processor
+from streams.processor import dead_letters, run_processor
 from streams.processor.partition_policy import POLICY_KEY, PartitionPolicy, encode
 from streams.processor.run_processor import RunProcessor
 
@@ -63,9 +64,10 @@ async def test_a_release_after_an_interrupted_batch_writes_nothing_of_it(
     consumer = SimpleNamespace(lease=SimpleNamespace(held=True), committed_offset=lambda tp: 0)
     app = SimpleNamespace(consumer=consumer)
     processor = RunProcessor(app=app, table=table, settings=Settings(commit_interval=600.0), partitions=1)
-    processor.policies.want(PolicyDocument.from_mapping({}))
+    processor.policies.want(PublishedPolicies(PolicyDocument.from_mapping({})))
     await processor.take_over(frozenset({TP(Settings().topics.tool_calls, 0)}))
     monkeypatch.setattr(run_processor, "send_batches", interrupted)
+    monkeypatch.setattr(dead_letters, "send_batches", sent)
     with pytest.raises(type(end)):
         await processor.process(batch_of_one(7))
     await processor.release(frozenset())
