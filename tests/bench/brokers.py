@@ -1,5 +1,6 @@
 """A fresh broker for a benchmark: the embedded one, or an Apache Kafka."""
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ class Broker:
 @contextmanager
 def fresh_broker(kind: Kind) -> Iterator[Broker]:
     """Run a broker that has nothing on it yet."""
+    # Topics that were just made have no leader for a moment, and a new broker no coordinator; the client tries again.
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     if kind == "kafka":
         with ApacheKafka() as kafka:
             yield Broker(kind=kind, bootstrap=kafka.bootstrap_servers, session_timeout=6.0, idempotent=True)

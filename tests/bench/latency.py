@@ -123,7 +123,7 @@ def main() -> int:
     parser.add_argument("--maximum", type=float, default=50_000, help="events/s that the worker can do (default: 50000)")
     parser.add_argument("--loads", type=float, nargs="+", default=[10, 50, 80], metavar="PERCENT", help="default: 10 50 80")
     parser.add_argument("--seconds", type=float, default=15, help="of each load (default: 15)")
-    parser.add_argument("--runs", type=int, default=1_000, help="runs side by side (default: 1000)")
+    parser.add_argument("--runs", type=int, default=200, help="runs side by side (default: 200)")
     parser.add_argument("--output", type=Path, default=BUILD / "bench-latency.json", help="default: %(default)s")
     given = parser.parse_args()
     try:
