@@ -6,7 +6,7 @@ complete by itself in kcat, in files and in dead letters.
 """
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
@@ -15,6 +15,8 @@ from schemas import json_text
 
 STRUCTURED_CONTENT_TYPE = "application/cloudevents+json"
 TYPE_PREFIX = "dev.loopwarden."
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 #: What can be written as RFC 3339 again: the years 1 to 9999 in UTC.
 MIN_TIME_MS = -62_135_596_800_000
@@ -129,7 +131,7 @@ def parse(value: bytes, headers: Headers = ()) -> CloudEvent:
 
 def format_time(milliseconds: int) -> str:
     """Write a time as RFC 3339 in UTC with milliseconds."""
-    moment = datetime.fromtimestamp(milliseconds / 1000, tz=UTC)
+    moment = _EPOCH + timedelta(milliseconds=milliseconds)  # a float would lose milliseconds of far years
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 

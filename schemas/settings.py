@@ -1,6 +1,6 @@
 """Settings of every Loopwarden process, from environment variables `LOOPWARDEN_*`."""
 
-from functools import cached_property
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -136,7 +136,12 @@ class Settings(BaseSettings):
             if value is not None
         }
 
-    @cached_property
+    @property
     def topics(self) -> Topics:
         """The topic names under the configured prefix."""
-        return Topics(prefix=self.topic_prefix)
+        return _topics(self.topic_prefix)
+
+
+@lru_cache(maxsize=64)
+def _topics(prefix: str) -> Topics:
+    return Topics(prefix=prefix)

@@ -7,8 +7,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
-import faust
-
 from schemas.settings import SaslMechanism, SecurityProtocol, Settings
 
 
@@ -112,6 +110,8 @@ class Connection:
 
     def faust_credentials(self) -> Any:
         """Return Faust's `broker_credentials`; None for plain text."""
+        import faust  # half a second, which only workers need
+
         if self._uses_sasl:
             return faust.SASLCredentials(
                 username=self.sasl_username,

@@ -13,8 +13,11 @@ from schemas.cloudevents import InvalidEventError
 from schemas.policy_records import PublishedPolicies, policy_key, read_policy_record
 from streams.connection import Connection
 
-#: Milliseconds that a fetch may wait at the broker.
-_FETCH_MAX_WAIT_MS = 250
+#: Milliseconds that a fetch may wait at the broker: a worker judges nothing before the first has been answered.
+_FETCH_MAX_WAIT_MS = 100
+
+#: Milliseconds between two looks at what has been fetched, as long as the end is not reached.
+_LOOK_MS = 20
 
 #: Bad records that wait for their dead letter. More are not to be expected of operators; the oldest go first.
 _MAX_BAD = 1_000
@@ -88,7 +91,7 @@ class PolicyFeed:
         end: int | None = None
         caught_up = False
         while True:
-            fetched = await consumer.getmany(timeout_ms=_FETCH_MAX_WAIT_MS)
+            fetched = await consumer.getmany(timeout_ms=_FETCH_MAX_WAIT_MS if caught_up else _LOOK_MS)
             records = fetched.get(self._partition, ())
             for record in records:
                 self._take(record, caught_up=caught_up)

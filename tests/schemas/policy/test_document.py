@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from schemas.policy import PolicyDocument, PolicyError, parse_policy
 from schemas.policy.document import normalise_agent_id
+from schemas.policy.effective import MAX_HISTORY_SIZE
 from schemas.policy.model import DETECTOR_NAMES, LoopDetection, Loopwarden
 
 ODD = st.one_of(
@@ -264,7 +265,8 @@ def test_a_number_beyond_all_bounds_is_kept_within_64_bits() -> None:
     effective = PolicyDocument.from_mapping(
         {"tools": {"loopDetection": {"criticalThreshold": 10**30, "historySize": 1e300}}}
     ).for_agent(None)
-    assert effective.critical_threshold == effective.history_size == 2**53 - 1
+    assert effective.critical_threshold == 2**53 - 1
+    assert effective.history_size == MAX_HISTORY_SIZE, "a state has to fit into one record"
     assert effective.global_circuit_breaker_threshold == 2**53
 
 

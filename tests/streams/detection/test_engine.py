@@ -2,6 +2,9 @@
 
 import msgspec
 
+from schemas import cloudevents
+from schemas.decisions import Decision
+from schemas.policy import PolicyDocument
 from streams.detection.engine import apply, judge_again
 from streams.detection.run_state import RunState
 
@@ -152,3 +155,45 @@ def test_shadow_mode_stands_in_every_decision_and_a_change_of_mode_is_a_decision
     assert {d.mode for d in played(run.events, document, state)} == {"shadow"}
     enforced = judge_again(state, run.events[0].partition, PolicyDocument.from_mapping({"tools": {"loopDetection": detection}}))
     assert [(d.action, d.mode) for d in enforced] == [("block", "enforce")]
+
+
+def abort_of(run):
+    run.call()
+    run.compaction()
+    for _ in range(3):
+        run.call()
+    return run.events
+
+
+def test_an_abort_is_withdrawn_when_the_guard_is_switched_off_and_told_again_when_its_mode_changes(run, played, policy_of):
+    state = RunState("r1")
+    assert said(played(abort_of(run), policy_of(), state))[-1][:2] == ("abort", "compaction_loop_persisted")
+    document = {"tools": {"loopDetection": {"enabled": True}}, "loopwarden": {"mode": "shadow"}}
+    partition = run.events[0].partition
+    [shadow] = judge_again(state, partition, PolicyDocument.from_mapping(document))
+    assert (shadow.action, shadow.mode) == ("abort", "shadow")
+    [released] = judge_again(state, partition, policy_of(enabled=False))
+    assert (released.action, released.reason) == ("release", "changed")
+
+
+def test_an_abort_that_a_late_compaction_leads_to_again_is_not_told_again(run, played, policy_of):
+    events = list(abort_of(run))
+    early = events.pop(2)  # the compaction
+    second = msgspec.structs.replace(early, sequence=early.sequence + 1, offset=early.offset + 1)
+    moved = [
+        event if event.sequence <= early.sequence else msgspec.structs.replace(event, sequence=event.sequence + 5)
+        for event in events
+    ]
+    state = RunState("r1")
+    decisions = played([early, *moved, second], policy_of(), state)
+    assert [decision.action for decision in decisions] == ["abort"]
+
+
+def test_tools_with_blank_names_and_times_at_the_ends_of_the_calendar_can_be_decided_about(run, played, policy_of):
+    for _ in range(4):
+        run.call(" ")
+    moments = (cloudevents.MIN_TIME_MS, cloudevents.MAX_TIME_MS)
+    for moment in moments:
+        events = [msgspec.structs.replace(event, time=moment) for event in run.events]
+        blocked = played(events, policy_of(warningThreshold=2, criticalThreshold=3))[-1]
+        assert Decision.from_record(blocked.to_record(source="/t")) == blocked

@@ -121,3 +121,41 @@ def test_the_decisions_folded_in_order_are_the_standing_verdicts(events: list[Fa
 def test_decision_ids_are_unique_within_a_run(events: list[Facts]) -> None:
     ids = [decision.decision_id for decision in decisions_of(events)]
     assert len(ids) == len(set(ids))
+
+
+@given(st.data())
+def test_decision_ids_are_unique_whatever_the_interleaving(data: st.DataObject) -> None:
+    found = decisions_of(data.draw(st.composite(interleaved)(data.draw(runs()))))
+    assert len({decision.decision_id for decision in found}) == len(found)
+
+
+@given(runs(), st.data())
+def test_a_run_that_ended_goes_on_as_one_whose_state_was_dropped(events: list[Facts], data: st.DataObject) -> None:
+    """A worker may have dropped what is left of it or not, as it came to commit."""
+    end = Facts("ended", PARTITION, offset=5, time=1, sequence=1)
+    kept = RunState("r1")
+    apply(kept, Facts("started", PARTITION, offset=1, time=0, sequence=0, key=SignatureKey("x", bytes(16)), agent_id="a"), POLICY)
+    apply(kept, end, POLICY)
+    rest = [msgspec.structs.replace(event, offset=event.offset + 10) for event in events]
+    if data.draw(st.booleans()):
+        kept = state_codec.decode("r1", state_codec.encode(kept))
+    assert decisions_of(rest, kept) == decisions_of(rest)
+
+
+@given(runs())
+def test_what_is_only_reported_changes_nothing_about_what_is_enforced(events: list[Facts]) -> None:
+    """A detector that is tried out in shadow mode must not switch another one off."""
+    block = {"enabled": True, "warningThreshold": 2, "criticalThreshold": 4, "unknownToolThreshold": 3}
+    off = {"tools": {"loopDetection": {**block, "detectors": {"pingPong": False}}}}
+    shadow = {"tools": {"loopDetection": block}, "loopwarden": {"shadow": ["ping_pong", "unknown_tool_repeat"]}}
+    states = [RunState("r1"), RunState("r1")]
+    policies = [PolicyDocument.from_mapping(off), PolicyDocument.from_mapping(shadow)]
+    for event in events:
+        for state, policy in zip(states, policies, strict=True):
+            apply(state, event, policy)
+        before, now = (state.standing.items() for state in states)
+        tool_wide = {key[0] for key, _ in before if len(key) == 1}  # enforced in the first, reported in the second
+        blocked = {key for key, standing in before if standing.action == "block" and len(key) == 2}
+        enforced = {key for key, standing in now if standing.mode == "enforce" and standing.action == "block"}
+        assert blocked <= enforced
+        assert all(key[0] in tool_wide for key in enforced - blocked if len(key) == 2)
