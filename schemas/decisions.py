@@ -108,7 +108,7 @@ class Decision(_Model):
     event_name: ClassVar[str] = "decision"
 
     decision_id: Hash
-    """Equal for all copies of one decision, and also the CloudEvents id: apply a decision once."""
+    """Equal for all copies of one decision, and also the CloudEvents id. A policy that goes and comes back makes it again."""
     run_id: RunId
     """The run; its UTF-8 bytes are the record key."""
     session_id: str | None = None
