@@ -22,7 +22,7 @@ demo: .venv/.installed ## watch looping runs being caught on an embedded broker
 	$(BIN)/loopwarden demo
 
 test: .venv/.developing ## every test; the broker that they need is started by the tests
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -n 4 --dist loadgroup
 
 lint: .venv/.developing
 	$(BIN)/ruff check .

@@ -39,36 +39,53 @@ EXTERNAL = "LOOPWARDEN_TEST_BROKER"
 REQUIRED = "LOOPWARDEN_REQUIRE_KAFKA"
 
 
+#: Folders whose tests share something that is made once and takes long (packages of npm, a whole stack).
+TOGETHER = ("compose", "node_gateway", "security")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep the tests of a file in one of the processes that run them side by side, those of some folders too."""
+    for item in items:
+        folder, *rest = item.path.relative_to(item.config.rootpath / "tests").parts
+        item.add_marker(pytest.mark.xdist_group(folder if rest and folder in TOGETHER else str(item.path)))
+
+
+class RunningBrokers:
+    """The brokers of this process: each kind is started when it is first wanted, and runs until the end."""
+
+    def __init__(self, stack: ExitStack) -> None:
+        self._stack = stack
+        self._running: dict[str, BrokerTraits] = {}
+
+    def get(self, kind: str) -> BrokerTraits:
+        """Return a running broker."""
+        if kind not in self._running:
+            self._running[kind] = self._started(kind)
+        return self._running[kind]
+
+    def _started(self, kind: str) -> BrokerTraits:
+        if kind == "external":
+            address = os.environ[EXTERNAL]
+            times = {"session_timeout": 6.0, "heartbeat_interval": 1.0}
+            return BrokerTraits(kind=kind, bootstrap_servers=address, idempotent_producer=True, **times)
+        # Tansu answers the first join after half the session time-out, in steps of a second.
+        times = {"session_timeout": 2.0, "heartbeat_interval": 0.5}
+        context = running_kafka() if kind == "kafka" else EmbeddedBroker()
+        address = self._stack.enter_context(context).bootstrap_servers
+        return BrokerTraits(kind=kind, bootstrap_servers=address, idempotent_producer=kind == "kafka", **times)
+
+
+@pytest.fixture(scope="session")
+def running_brokers() -> Iterator[RunningBrokers]:
+    """The brokers of this process."""
+    with ExitStack() as stack:
+        yield RunningBrokers(stack)
+
+
 @pytest.fixture(scope="session", params=["external"] if EXTERNAL in os.environ else ["embedded", "kafka"])
-def broker_traits(request: pytest.FixtureRequest) -> Iterator[BrokerTraits]:
+def broker_traits(request: pytest.FixtureRequest, running_brokers: RunningBrokers) -> BrokerTraits:
     """One running broker of each kind; pytest puts all tests on the one before all tests on the other."""
-    if request.param == "external":
-        yield BrokerTraits(
-            kind="external",
-            bootstrap_servers=os.environ[EXTERNAL],
-            session_timeout=6.0,
-            heartbeat_interval=1.0,
-            idempotent_producer=True,
-        )
-    elif request.param == "kafka":
-        with running_kafka() as kafka:
-            yield BrokerTraits(
-                kind="kafka",
-                bootstrap_servers=kafka.bootstrap_servers,
-                session_timeout=2.0,
-                heartbeat_interval=0.5,
-                idempotent_producer=True,
-            )
-    else:
-        with EmbeddedBroker() as running:
-            yield BrokerTraits(
-                kind="embedded",
-                bootstrap_servers=running.bootstrap_servers,
-                # Tansu answers the first join after half the session time-out, in steps of a second.
-                session_timeout=2.0,
-                heartbeat_interval=0.5,
-                idempotent_producer=False,
-            )
+    return running_brokers.get(request.param)
 
 
 @contextmanager

@@ -43,6 +43,7 @@ def alive(pid: int) -> bool:
 async def test_the_decision_is_on_standard_input_and_its_ids_in_the_environment(
     envelope_of: Callable[..., DecisionEnvelope], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.delenv("LOOPWARDEN_REQUIRE_KAFKA", raising=False)  # of the test run itself
     monkeypatch.setenv("LOOPWARDEN_WEBHOOK_SECRET", "whsec_x")
     monkeypatch.setenv("LOOPWARDEN_SASL_PASSWORD", "p")
     monkeypatch.setenv("LOOPWARDEN_BOOTSTRAP_SERVERS", "kafka:9092")
