@@ -85,7 +85,11 @@ COMPATIBLE: list[tuple[str, Change]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "change", "said"), [*BREAKS_OF_EVENTS, *BREAKS_OF_DECISIONS], ids=lambda value: value[:60] if isinstance(value, str) else None)
+@pytest.mark.parametrize(
+    ("name", "change", "said"),
+    [*BREAKS_OF_EVENTS, *BREAKS_OF_DECISIONS],
+    ids=lambda value: value[:60] if isinstance(value, str) else None,
+)
 def test_a_break_is_found_and_named(name: str, change: Change, said: str) -> None:
     breaks = found(name, change)
     assert any(said in line for line in breaks), breaks
