@@ -78,7 +78,8 @@ async def of_other_partitions(bench: Bench) -> None:
         for worker in workers:
             await scene.until_taken_over(worker)
         await _through(scene, first)
-        await asyncio.gather(*(_ended(scene, worker, signal.SIGTERM) for worker in workers))
+        # Not SIGTERM: a group of Tansu 0.6 that two members leave at once may never form again.
+        await asyncio.gather(*(_ended(scene, worker, signal.SIGKILL) for worker in workers))
         alone = scene.start_worker(data_dir="data-a")
         bench.tally.recovered(await _through(scene, second))
         await _ended(scene, alone, signal.SIGKILL)
