@@ -7,7 +7,7 @@ complete by itself in kcat, in files and in dead letters.
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, ValidationError
 
@@ -26,6 +26,7 @@ MAX_TIME_MS = 253_402_300_799_999
 MAX_SEQUENCE = 2**63 - 1
 
 Headers = Iterable[tuple[str, bytes | None]]
+Model = TypeVar("Model", bound=BaseModel)
 
 
 class InvalidEventError(ValueError):
@@ -127,6 +128,20 @@ def parse(value: bytes, headers: Headers = ()) -> CloudEvent:
         return CloudEvent.model_validate(attributes)
     except ValidationError as error:
         raise InvalidEventError("not_cloudevent", describe(error)) from None
+
+
+def read_data(model: type[Model], event_type: str, value: bytes, headers: Headers = ()) -> Model:
+    """Return the data of an event of one type as its model.
+
+    Raises `InvalidEventError`, with code `unknown_type` for events of other types.
+    """
+    event = parse(value, headers)
+    if event.type != event_type:
+        raise InvalidEventError("unknown_type", f"type: expected {event_type}")
+    try:
+        return model.model_validate(event.data)
+    except ValidationError as error:
+        raise InvalidEventError("invalid_data", describe(error, within="data")) from None
 
 
 def format_time(milliseconds: int) -> str:

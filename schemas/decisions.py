@@ -10,14 +10,13 @@ from pydantic import (
     Field,
     PlainSerializer,
     StringConstraints,
-    ValidationError,
     WithJsonSchema,
     model_validator,
 )
 
 from schemas import cloudevents
 from schemas.canonical_json import canonical_bytes
-from schemas.cloudevents import TYPE_PREFIX, Headers, InvalidEventError
+from schemas.cloudevents import TYPE_PREFIX, Headers
 from schemas.events import Hash, RunId
 from schemas.policy.model import Mode
 
@@ -169,13 +168,7 @@ class Decision(_Model):
 
         Raises `InvalidEventError`, with code `unknown_type` for other records of the decisions topic.
         """
-        event = cloudevents.parse(value, headers)
-        if event.type != DECISION_TYPE:
-            raise InvalidEventError("unknown_type", f"type: expected {DECISION_TYPE}")
-        try:
-            return cls.model_validate(event.data)
-        except ValidationError as error:
-            raise InvalidEventError("invalid_data", cloudevents.describe(error, within="data")) from None
+        return cloudevents.read_data(cls, DECISION_TYPE, value, headers)
 
 
 def decision_id(

@@ -2,10 +2,10 @@
 
 from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from schemas import cloudevents
-from schemas.cloudevents import TYPE_PREFIX, Headers, InvalidEventError
+from schemas.cloudevents import TYPE_PREFIX, Headers
 from schemas.decisions import Origin, Timestamp
 from schemas.events import Hash, RunId
 
@@ -51,10 +51,4 @@ class Delivery(BaseModel):
     @classmethod
     def from_record(cls, value: bytes, headers: Headers = ()) -> Self:
         """Read it back; raises `InvalidEventError`."""
-        event = cloudevents.parse(value, headers)
-        if event.type != DELIVERY_TYPE:
-            raise InvalidEventError("unknown_type", f"type: expected {DELIVERY_TYPE}")
-        try:
-            return cls.model_validate(event.data)
-        except ValidationError as error:
-            raise InvalidEventError("invalid_data", cloudevents.describe(error, within="data")) from None
+        return cloudevents.read_data(cls, DELIVERY_TYPE, value, headers)

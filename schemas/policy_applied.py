@@ -3,11 +3,11 @@
 from typing import Annotated, Any, ClassVar, Self
 
 import xxhash
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from schemas import cloudevents
 from schemas.canonical_json import canonical_bytes
-from schemas.cloudevents import TYPE_PREFIX, Headers, InvalidEventError
+from schemas.cloudevents import TYPE_PREFIX, Headers
 from schemas.decisions import Timestamp
 
 Offset = Annotated[int, Field(ge=0)]
@@ -59,13 +59,7 @@ class PolicyApplied(BaseModel):
     @classmethod
     def from_record(cls, value: bytes, headers: Headers = ()) -> Self:
         """Read a marker back; raises `InvalidEventError`, with code `unknown_type` for other records of the topic."""
-        event = cloudevents.parse(value, headers)
-        if event.type != POLICY_APPLIED_TYPE:
-            raise InvalidEventError("unknown_type", f"type: expected {POLICY_APPLIED_TYPE}")
-        try:
-            return cls.model_validate(event.data)
-        except ValidationError as error:
-            raise InvalidEventError("invalid_data", cloudevents.describe(error, within="data")) from None
+        return cloudevents.read_data(cls, POLICY_APPLIED_TYPE, value, headers)
 
 
 POLICY_APPLIED_TYPE = f"{TYPE_PREFIX}{PolicyApplied.event_name}.v1"

@@ -50,6 +50,11 @@ def read_policy_record(key: bytes | None, value: bytes, headers: Headers = ()) -
     return agent, document
 
 
+def policy_bytes(policy: PolicyDocument) -> int:
+    """Return the size of a policy that counts against `MAX_POLICY_BYTES`."""
+    return len(json_text.dumps(policy.to_mapping()))
+
+
 def policy_key(key: bytes | None) -> str:
     """Return the agent that a record of the policies topic is for; raises `InvalidEventError`."""
     try:

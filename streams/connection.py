@@ -7,6 +7,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
+from aiokafka import AIOKafkaConsumer
+
 from schemas.settings import SaslMechanism, SecurityProtocol, Settings
 
 
@@ -107,6 +109,20 @@ class Connection:
                 "sasl_plain_password": self.sasl_password,
             }
         return options
+
+    def reader(self, *, fetch_max_wait_ms: int, group: str | None = None) -> AIOKafkaConsumer:
+        """Return a consumer, not started, whose partitions are assigned by hand; `group` is only to commit under.
+
+        It begins where a partition begins, unless it is told otherwise. `fetch_max_wait_ms` is how long a fetch may wait at the
+        broker: one that waits on idle partitions holds up the busy ones.
+        """
+        return AIOKafkaConsumer(
+            **self.client_options(),
+            group_id=group,
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            fetch_max_wait_ms=fetch_max_wait_ms,
+        )
 
     def faust_credentials(self) -> Any:
         """Return Faust's `broker_credentials`; None for plain text."""

@@ -5,7 +5,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka import AIOKafkaProducer, TopicPartition
 
 from schemas.cloudevents import InvalidEventError
 from schemas.policy import PolicyDocument
@@ -64,7 +64,7 @@ async def read_policies(connection: Connection, topics: Topics) -> list[Publishe
     """
     await partition_counts(connection, [topics.policies])
     place = TopicPartition(topics.policies, 0)
-    consumer = _reader(connection)
+    consumer = connection.reader(fetch_max_wait_ms=_FETCH_MAX_WAIT_MS)
     found: list[PublishedPolicy] = []
     try:
         await consumer.start()
@@ -110,7 +110,7 @@ class MarkerWatch:
     def __init__(self, connection: Connection, topics: Topics) -> None:
         self._connection = connection
         self._topic = topics.decisions
-        self._consumer = _reader(connection)
+        self._consumer = connection.reader(fetch_max_wait_ms=_FETCH_MAX_WAIT_MS)
         self._versions: dict[int, str | None] = {}
 
     async def __aenter__(self) -> "MarkerWatch":
@@ -157,13 +157,3 @@ class MarkerWatch:
             self._versions[record.partition] = PolicyApplied.from_record(record.value or b"", record.headers).policy_version
         except InvalidEventError:
             return
-
-
-def _reader(connection: Connection) -> Any:
-    return AIOKafkaConsumer(
-        **connection.client_options(),
-        group_id=None,
-        enable_auto_commit=False,
-        auto_offset_reset="earliest",
-        fetch_max_wait_ms=_FETCH_MAX_WAIT_MS,
-    )

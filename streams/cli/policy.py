@@ -14,7 +14,7 @@ from rich.table import Table
 from schemas.cloudevents import InvalidEventError
 from schemas.policy import EffectivePolicy, PolicyDocument, read_policy
 from schemas.policy.model import DETECTOR_NAMES
-from schemas.policy_records import DEFAULT_KEY, MAX_POLICY_BYTES, PublishedPolicies
+from schemas.policy_records import DEFAULT_KEY, MAX_POLICY_BYTES, PublishedPolicies, policy_bytes
 from schemas.settings import Settings
 from streams.cli.options import Bootstrap, Json, TopicPrefix, settings_with
 from streams.cli.outcomes import FINDINGS, WRONG_USE
@@ -133,7 +133,7 @@ async def _publish(settings: Settings, document: PolicyDocument | None, *, key: 
     connection, topics = Connection.from_settings(settings), settings.topics
     before = await read_policies(connection, topics)
     after = _together([*before, PublishedPolicy(offset=-1, time=0, key=key, policy=document)])
-    size = len(orjson.dumps(after.combined().to_mapping()))
+    size = policy_bytes(after.combined())
     if document is not None and size > MAX_POLICY_BYTES:
         typer.echo(
             f"loopwarden: all policies together would have {size} bytes, at most {MAX_POLICY_BYTES} are possible", err=True

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import structlog
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError, KafkaTimeoutError
 
 from schemas.cloudevents import InvalidEventError, format_time
@@ -111,13 +111,7 @@ class DeliveryLog:
         places = [TopicPartition(self._topics.deliveries, number) for number in partitions]
         if not places:
             return found
-        consumer = AIOKafkaConsumer(
-            **self._connection.client_options(),
-            group_id=None,
-            enable_auto_commit=False,
-            auto_offset_reset="earliest",
-            fetch_max_wait_ms=_FETCH_MAX_WAIT_MS,
-        )
+        consumer = self._connection.reader(fetch_max_wait_ms=_FETCH_MAX_WAIT_MS)
         await consumer.start()
         try:
             consumer.assign(places)

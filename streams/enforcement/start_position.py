@@ -1,6 +1,6 @@
 """Where a consumer group begins that has not read yet."""
 
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import TopicPartition
 from aiokafka.errors import CommitFailedError
 
 from streams.connection import Connection
@@ -18,13 +18,7 @@ async def begin_at_the_end(connection: Connection, *, topic: str, group: str) ->
     """
     count = (await partition_counts(connection, [topic]))[topic]
     places = [TopicPartition(topic, number) for number in range(count)]
-    consumer = AIOKafkaConsumer(
-        **connection.client_options(),
-        group_id=group,
-        enable_auto_commit=False,
-        auto_offset_reset="earliest",
-        fetch_max_wait_ms=_FETCH_MAX_WAIT_MS,
-    )
+    consumer = connection.reader(fetch_max_wait_ms=_FETCH_MAX_WAIT_MS, group=group)
     await consumer.start()
     try:
         consumer.assign(places)

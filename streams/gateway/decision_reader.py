@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import TopicPartition
 
 from schemas.cloudevents import InvalidEventError
 from schemas.decisions import Decision, Origin
@@ -40,13 +40,7 @@ async def read_decisions(
     """
     count = (await partition_counts(connection, [topics.decisions], operation=Operation.READ))[topics.decisions]
     partitions = [TopicPartition(topics.decisions, number) for number in range(count)]
-    consumer = AIOKafkaConsumer(
-        **connection.client_options(),
-        group_id=None,
-        enable_auto_commit=False,
-        auto_offset_reset="earliest",
-        fetch_max_wait_ms=_FETCH_MAX_WAIT_MS,
-    )
+    consumer = connection.reader(fetch_max_wait_ms=_FETCH_MAX_WAIT_MS)
     ends: dict[TopicPartition, int] = {}
     try:
         await consumer.start()

@@ -16,12 +16,11 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
 import msgspec
-import orjson
 import structlog
 from faust.types import TP
 
 from schemas.policy import PolicyDocument
-from schemas.policy_records import MAX_POLICY_BYTES, PublishedPolicies
+from schemas.policy_records import MAX_POLICY_BYTES, PublishedPolicies, policy_bytes
 from schemas.topics import Topics
 from streams.processor.owned_runs import OwnedRuns
 from streams.processor.partition_policy import PartitionPolicy
@@ -81,7 +80,7 @@ class PoliciesInForce:
         version = "" if in_force is None else in_force.version
         if version not in self._wanted:
             wanted = self._published.combined(in_force=in_force)
-            size = len(orjson.dumps(wanted.to_mapping()))
+            size = policy_bytes(wanted)
             if size > MAX_POLICY_BYTES:
                 log.error("published policies refused, what is in force stays", bytes=size, at_most=MAX_POLICY_BYTES)
                 wanted = in_force or self._published.fallback

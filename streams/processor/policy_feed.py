@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import structlog
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 
 from schemas.cloudevents import InvalidEventError
@@ -62,13 +62,7 @@ class PolicyFeed:
 
     async def run(self) -> None:
         """Follow the topic until cancelled."""
-        consumer = AIOKafkaConsumer(
-            **self._connection.client_options(),
-            group_id=self._group,  # only to commit under: partitions are assigned by hand
-            enable_auto_commit=False,
-            auto_offset_reset="earliest",
-            fetch_max_wait_ms=_FETCH_MAX_WAIT_MS,
-        )
+        consumer = self._connection.reader(fetch_max_wait_ms=_FETCH_MAX_WAIT_MS, group=self._group)
         try:
             await self._start(consumer)
             consumer.assign([self._partition])
