@@ -160,8 +160,8 @@ class Retelling:
         return CallThatCounts(
             sequence=call.sequence,
             call_id=call.call_id,
-            tool=call.signature.key.tool,
-            args_hash=call.signature.key.args_hash.hex(),
+            tool=call.signature.key[0],
+            args_hash=call.signature.key[1].hex(),
             started=None if started is None else f"{self._place}{started.offset}",
             started_at=None if started is None else started.time,
             finished=None if outcome is None else f"{self._place}{outcome.offset}",
@@ -213,4 +213,4 @@ def _is_about(decision: Decision, event: Input) -> bool:
     key, target = event.facts.key, decision.target
     if target.scope == "run" or key is None:
         return target.scope == "run"
-    return key.tool == target.tool and (target.args_hash is None or key.args_hash.hex() == target.args_hash)
+    return key[0] == target.tool and (target.args_hash is None or key[1].hex() == target.args_hash)

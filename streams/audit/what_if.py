@@ -13,7 +13,6 @@ from schemas.decisions import Decision
 from streams.audit.inputs import Input
 from streams.audit.replayer import Recomputed, Replayer
 from streams.detection.run_state import RUN, RunState
-from streams.detection.standing_verdicts import key_target
 
 #: Statuses of `run.ended` that say that a run ended well, in lower case.
 ENDED_WELL = frozenset({"complete", "completed", "done", "finished", "ok", "success", "successful", "succeeded"})
@@ -162,7 +161,7 @@ class WhatIf:
         mine.aborted = mine.aborted or (decision.action == "abort" and decision.mode == "enforce")
 
     def _count_stopped(self, event: Input) -> None:
-        tool = event.facts.key.tool if event.facts.key is not None else ""
+        tool = event.facts.key[0] if event.facts.key is not None else ""
         for side, replayer, sign in (("before", self._before, -1), ("after", self._after, 1)):
             state = replayer.standing(event.run_id)
             if state is None or state.since is None or not _stops(state, event):
@@ -215,7 +214,7 @@ def _stops(state: RunState, event: Input) -> bool:
     key = event.facts.key
     if key is None:
         return False
-    for target in (RUN, (key.tool,), key_target(key)):
+    for target in (RUN, (key[0],), key):
         standing = state.standing.get(target)
         if standing is not None and standing.action != "warn" and standing.mode == "enforce":
             return True

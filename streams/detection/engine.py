@@ -9,9 +9,9 @@ Everything is a function of the sequence: whatever the interleaving of the two i
 exception cannot be helped: an abort that is contradicted by a compaction which is read after it is withdrawn by a `release`.
 """
 
-from typing import Literal
+from typing import Literal, final
 
-import msgspec
+from mypy_extensions import mypyc_attr
 
 from schemas.decisions import Decision
 from schemas.policy import PolicyDocument
@@ -19,22 +19,27 @@ from streams.detection import guard as compaction_guard
 from streams.detection.facts import Facts, RunPartition
 from streams.detection.history import Call, Outcome, SignatureKey
 from streams.detection.run_state import RUN, LastEvent, RunState, Standing, TargetKey
-from streams.detection.standing_verdicts import ENGINE_VERSION, WARNING_BUCKET, StandingVerdicts, abort_message, key_target
+from streams.detection.standing_verdicts import ENGINE_VERSION, WARNING_BUCKET, StandingVerdicts, abort_message
 
 __all__ = ["ENGINE_VERSION", "Applied", "Effect", "apply", "expire", "guard_status", "judge_again"]
 
 Effect = Literal["applied", "ignored", "duplicate", "redelivered", "late_compaction"]
 
 
-class Applied(msgspec.Struct, frozen=True):
+@mypyc_attr(acyclic=True)
+@final
+class Applied:
     """What became of an event: its effect, and the decisions that it brought.
 
     `ignored` events are valid but change nothing (an outcome without identity, a refused call, a compaction that is too late or
     without a retry); `duplicate` ones have a sequence that was passed; `redelivered` ones an offset that the state contains.
     """
 
-    effect: Effect
-    decisions: list[Decision]
+    __slots__ = ("decisions", "effect")
+
+    def __init__(self, effect: Effect, decisions: list[Decision]) -> None:
+        self.effect: Effect = effect
+        self.decisions = decisions
 
 
 def apply(state: RunState, event: Facts, policy: PolicyDocument, *, run_ttl_ms: int | None = None) -> Applied:
@@ -101,13 +106,17 @@ def guard_status(state: RunState, policy: PolicyDocument) -> tuple[bool, int]:
     return remaining > 0, remaining
 
 
-class _Found(msgspec.Struct, frozen=True):
+@final
+class _Found:
     """An abort that the guard found: the call, its count, the calls it rests on, and the outcome that completed the window."""
 
-    tool: str
-    count: int
-    evidence: tuple[tuple[int | None, str | None], ...]
-    as_of: LastEvent
+    __slots__ = ("as_of", "count", "evidence", "tool")
+
+    def __init__(self, tool: str, count: int, evidence: tuple[tuple[int | None, str | None], ...], as_of: LastEvent) -> None:
+        self.tool = tool
+        self.count = count
+        self.evidence = evidence
+        self.as_of = as_of
 
 
 class _Turn(StandingVerdicts):
@@ -157,9 +166,9 @@ class _Turn(StandingVerdicts):
     def _made(self, key: SignatureKey) -> None:
         """Say so when the call was to be refused, and count a warning about it as given."""
         state = self.state
-        tool_wide: TargetKey = (key.tool,)
-        target: TargetKey = key_target(key)
-        if tool_wide in state.standing and (self._covered(key.tool) or target not in state.standing):
+        tool_wide: TargetKey = (key[0],)
+        target: TargetKey = key
+        if tool_wide in state.standing and (self._covered(key[0]) or target not in state.standing):
             target = tool_wide
         standing = state.standing.get(target)
         if standing is not None and standing.action == "block":

@@ -1,8 +1,8 @@
 """What the engine takes in: the facts of one event, with hashes in place of content."""
 
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, final
 
-import msgspec
+from mypy_extensions import mypyc_attr
 
 from schemas.cloudevents import MAX_TIME_MS, CloudEvent
 from schemas.events import (
@@ -30,7 +30,9 @@ class RunPartition(NamedTuple):
     number: int
 
 
-class Facts(msgspec.Struct, frozen=True, gc=False):
+@mypyc_attr(acyclic=True)
+@final
+class Facts:
     """One event as the engine sees it.
 
     `offset` is the record's in its own topic, `time` milliseconds since 1970 (the record's own where the event has none).
@@ -38,25 +40,57 @@ class Facts(msgspec.Struct, frozen=True, gc=False):
     compactions followed by a retry.
     """
 
-    kind: Kind
-    partition: RunPartition
-    offset: int
-    time: int
-    sequence: int | None = None
-    session_id: str | None = None
-    agent_id: str | None = None
-    call_id: str | None = None
-    key: SignatureKey | None = None
-    poll: bool = False
-    outcome: bytes | None = None
-    unknown_tool: str | None = None
-    arms: bool = False
+    __slots__ = (
+        "agent_id",
+        "arms",
+        "call_id",
+        "key",
+        "kind",
+        "offset",
+        "outcome",
+        "partition",
+        "poll",
+        "sequence",
+        "session_id",
+        "time",
+        "unknown_tool",
+    )
+
+    def __init__(
+        self,
+        kind: Kind,
+        partition: RunPartition,
+        offset: int,
+        time: int,
+        sequence: int | None = None,
+        session_id: str | None = None,
+        agent_id: str | None = None,
+        call_id: str | None = None,
+        key: SignatureKey | None = None,
+        poll: bool = False,
+        outcome: bytes | None = None,
+        unknown_tool: str | None = None,
+        arms: bool = False,
+    ) -> None:
+        self.kind: Kind = kind
+        self.partition = partition
+        self.offset = offset
+        self.time = time
+        self.sequence = sequence
+        self.session_id = session_id
+        self.agent_id = agent_id
+        self.call_id = call_id
+        self.key = key
+        self.poll = poll
+        self.outcome = outcome
+        self.unknown_tool = unknown_tool
+        self.arms = arms
 
 
 def _signature(data: ToolCall) -> tuple[SignatureKey, bool]:
     tool = normalize_tool(data.tool)
     poll = is_poll(tool, data.params) if data.has_params else bool(data.poll)
-    return SignatureKey(tool, bytes.fromhex(data.args_hash or args_hash(data.params))), poll
+    return (tool, bytes.fromhex(data.args_hash or args_hash(data.params))), poll
 
 
 def _outcome(data: ToolCallFinished) -> OutcomeFingerprint:

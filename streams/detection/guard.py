@@ -8,7 +8,9 @@ their sequence: one that is ahead of the tool calls waits, one that comes late i
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, final
+
+from mypy_extensions import mypyc_attr
 
 from streams.detection.history import Call, SignatureKey
 
@@ -37,6 +39,8 @@ class Abort:
     evidence: tuple[tuple[int | None, str | None], ...]
 
 
+@mypyc_attr(acyclic=True)
+@final
 class Guard:
     """The guard of one run.
 
@@ -101,6 +105,6 @@ class Guard:
             self.evidence = []
         if self.seen < self.window:
             return None
-        abort = Abort(call.signature.key.tool, self.seen, tuple(self.evidence)) if self.uniform else None
+        abort = Abort(call.signature.key[0], self.seen, tuple(self.evidence)) if self.uniform else None
         self.disarm()
         return abort

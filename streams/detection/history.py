@@ -4,36 +4,37 @@ A history answers in constant time how often a signature occurs, how long its no
 alternation of two signatures is, and how many trailing calls named the same missing tool. Only an outcome that arrives out of
 order makes it count again.
 
-A worker holds hundreds of thousands of calls, which Python's garbage collector would look at again and again. So they are structs
-that it does not know (`gc=False`), and nothing that a call refers to refers back to calls: reference counts free them.
+A worker holds hundreds of thousands of calls, which Python's garbage collector would look at again and again. Nothing that a call
+refers to refers back to calls, so reference counts free them, and `acyclic` has the compiler hide them from the collector.
 """
 
 import itertools
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, final
 
-import msgspec
+from mypy_extensions import mypyc_attr
 
-
-class SignatureKey(msgspec.Struct, frozen=True, order=True, gc=False):
-    """What makes two calls the same call: the tool and the hash of its arguments (16 bytes)."""
-
-    tool: str
-    args_hash: bytes
+#: What makes two calls the same call: the tool and the hash of its arguments (16 bytes).
+SignatureKey = tuple[str, bytes]
 
 
-class Outcome(msgspec.Struct, frozen=True, gc=False):
+@mypyc_attr(acyclic=True)
+@final
+class Outcome:
     """What ended a call: the first 8 bytes of its outcome hash, and the event that brought it.
 
     Eight bytes are enough to tell apart the outcomes of one run's history and halve what a state stores for them.
     `sequence`, `offset` and `time` (milliseconds) are the `tool-call.finished` event's.
     """
 
-    digest: bytes
-    sequence: int | None
-    offset: int
-    time: int
-    unknown_tool: str | None = None
+    __slots__ = ("digest", "offset", "sequence", "time", "unknown_tool")
+
+    def __init__(self, digest: bytes, sequence: int | None, offset: int, time: int, unknown_tool: str | None = None) -> None:
+        self.digest = digest
+        self.sequence = sequence
+        self.offset = offset
+        self.time = time
+        self.unknown_tool = unknown_tool
 
 
 class RecordedCall(NamedTuple):
@@ -46,7 +47,9 @@ class RecordedCall(NamedTuple):
     outcome: Outcome | None
 
 
-class Signature(msgspec.Struct, gc=False, eq=False):
+@mypyc_attr(acyclic=True)
+@final
+class Signature:
     """What is counted about the calls of a history with one signature.
 
     `count` of them are there, `pending` of them without an outcome. `streak` is the no-progress streak: going back from the
@@ -54,25 +57,35 @@ class Signature(msgspec.Struct, gc=False, eq=False):
     and `newest_digest` its outcome.
     """
 
-    key: SignatureKey
-    poll: bool
-    count: int = 0
-    pending: int = 0
-    outcomes: int = 0
-    streak: int = 0
-    newest: int = -1
-    newest_digest: bytes | None = None
+    __slots__ = ("count", "key", "newest", "newest_digest", "outcomes", "pending", "poll", "streak")
+
+    def __init__(self, key: SignatureKey, poll: bool) -> None:
+        self.key = key
+        self.poll = poll
+        self.count = 0
+        self.pending = 0
+        self.outcomes = 0
+        self.streak = 0
+        self.newest = -1
+        self.newest_digest: bytes | None = None
 
 
-class Call(msgspec.Struct, gc=False, eq=False):
+@mypyc_attr(acyclic=True)
+@final
+class Call:
     """One tool call of the history; `ordinal` counts the calls ever recorded, `missing_run` see `History.missing_tool`."""
 
-    signature: Signature
-    ordinal: int
-    sequence: int | None
-    call_id: str | None
-    outcome: Outcome | None = None
-    missing_run: int = 0
+    __slots__ = ("call_id", "missing_run", "ordinal", "outcome", "sequence", "signature")
+
+    def __init__(
+        self, signature: Signature, ordinal: int, sequence: int | None, call_id: str | None, outcome: Outcome | None = None
+    ) -> None:
+        self.signature = signature
+        self.ordinal = ordinal
+        self.sequence = sequence
+        self.call_id = call_id
+        self.outcome = outcome
+        self.missing_run = 0
 
 
 class Alternation(NamedTuple):
@@ -91,6 +104,8 @@ class MissingTool(NamedTuple):
     length: int
 
 
+@mypyc_attr(acyclic=True)
+@final
 class History:
     """The last calls of a run, oldest first."""
 
@@ -166,7 +181,7 @@ class History:
         last = self.calls[-1]
         if last.outcome is None or last.outcome.unknown_tool is None:
             return None
-        return MissingTool(last.signature.key.tool, last.outcome.unknown_tool, min(last.missing_run, len(self.calls)))
+        return MissingTool(last.signature.key[0], last.outcome.unknown_tool, min(last.missing_run, len(self.calls)))
 
     def append(self, key: SignatureKey, *, poll: bool, sequence: int | None, call_id: str | None) -> Call:
         """Record a call as the newest."""
@@ -246,7 +261,7 @@ class History:
                 before is not None
                 and before.outcome is not None
                 and before.outcome.unknown_tool == current.outcome.unknown_tool
-                and before.signature.key.tool == current.signature.key.tool
+                and before.signature.key[0] == current.signature.key[0]
             )
             current.missing_run = before.missing_run + 1 if same and before is not None else 1
             before = current

@@ -1,10 +1,10 @@
 """The state of one run, and nothing else."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, final
 
-import msgspec
 import xxhash
+from mypy_extensions import mypyc_attr
 
 from schemas.policy.model import Mode
 from streams.detection.guard import Guard
@@ -36,13 +36,18 @@ class Standing:
         return mine == (other.action, other.detector, other.count, other.mode)
 
 
-class LastEvent(msgspec.Struct, frozen=True, gc=False):
+@mypyc_attr(acyclic=True)
+@final
+class LastEvent:
     """An event of the tool-calls topic that decisions may be dated by; `time` in milliseconds."""
 
-    sequence: int | None
-    call_id: str | None
-    offset: int
-    time: int
+    __slots__ = ("call_id", "offset", "sequence", "time")
+
+    def __init__(self, sequence: int | None, call_id: str | None, offset: int, time: int) -> None:
+        self.sequence = sequence
+        self.call_id = call_id
+        self.offset = offset
+        self.time = time
 
 
 def announcement_key(warning_key: str) -> bytes:
@@ -50,6 +55,8 @@ def announcement_key(warning_key: str) -> bytes:
     return xxhash.xxh3_64_digest(warning_key.encode())
 
 
+@mypyc_attr(acyclic=True)
+@final
 class RunState:
     """A run's history, guard, announced warnings and standing verdicts, and how far its topics have been applied.
 

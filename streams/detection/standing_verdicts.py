@@ -78,7 +78,7 @@ class StandingVerdicts:
     def judge_all(self) -> None:
         """Judge every target of the history, and those that have a verdict, under the policy now in force."""
         keys = set(self.state.history.signatures)
-        keys.update(SignatureKey(*target) for target in self.state.standing if len(target) == 2)
+        keys.update(target for target in self.state.standing if len(target) == 2)
         self.state.policy_version = self.policy.version
         self._judge_run()
         self._judge(dict.fromkeys(sorted(keys)))
@@ -105,13 +105,11 @@ class StandingVerdicts:
             verdict = found[1] if found is not None and found[0] == tool else None
             if (tool in tool_wide) != (verdict is not None):
                 # A verdict on the whole tool answers for each of its signatures.
-                keys.update(dict.fromkeys(sorted(key for key in state.history.signatures if key.tool == tool)))
-                keys.update(
-                    dict.fromkeys(SignatureKey(*t) for t in sorted(s for s in state.standing if len(s) == 2) if t[0] == tool)
-                )
+                keys.update(dict.fromkeys(sorted(key for key in state.history.signatures if key[0] == tool)))
+                keys.update(dict.fromkeys(t for t in sorted(s for s in state.standing if len(s) == 2) if t[0] == tool))
             self._stand((tool,), verdict)
         for key in keys:
-            self._stand(key_target(key), None if self._covered(key.tool) else self._verdict_of(key_target(key)))
+            self._stand(key, None if self._covered(key[0]) else self._verdict_of(key))
 
     def _covered(self, tool: str) -> bool:
         """Whether a verdict on a whole tool answers for its calls: one that is only reported hides nothing that is enforced."""
@@ -123,7 +121,7 @@ class StandingVerdicts:
         if len(target) == 1:
             found = unknown_tool_repeat.judge(history, self.policy)
             return found[1] if found is not None else None
-        signature = history.signatures.get(SignatureKey(*target)) if len(target) == 2 else None
+        signature = history.signatures.get(target) if len(target) == 2 else None
         return None if signature is None else self._verdict_on(signature)
 
     def _verdict_on(self, signature: Signature) -> Verdict | None:
@@ -204,11 +202,6 @@ def abort_message(tool: str | None, count: int) -> str:
         f"After a compaction {subject} was called {count} times in a row with the same arguments and the same outcome, "
         "so the run is ended."
     )
-
-
-def key_target(key: SignatureKey) -> tuple[str, bytes]:
-    """Return the target of the calls with a signature."""
-    return (key.tool, key.args_hash)
 
 
 def _sort_key(target: TargetKey) -> tuple[str, ...]:

@@ -13,8 +13,9 @@ from typing import TypeVar
 import msgspec
 
 from streams.detection.guard import Guard, Observation
-from streams.detection.history import History, Outcome, RecordedCall, SignatureKey
+from streams.detection.history import History, Outcome, RecordedCall
 from streams.detection.run_state import LastEvent, RunState, Standing, TargetKey
+from streams.detection.stored_state import Head, StoredCalls, StoredGuard, StoredState
 
 CODEC_VERSION = 2
 
@@ -31,86 +32,16 @@ class StateVersionError(ValueError):
     """A stored state that this version cannot read."""
 
 
-class _Guard(msgspec.Struct, array_like=True):
-    waiting: list[int]
-    armed_at: int | None = None
-    window: int = 0
-    seen: int = 0
-    uniform: bool = True
-    first: tuple[str, bytes, bytes] | None = None
-    evidence: list[tuple[int | None, str | None]] = []
-
-
-class _Calls(msgspec.Struct, array_like=True):
-    """Columns over the calls; sequences as the distance from the call before, outcomes' from their call.
-
-    `signature_of` and `outcome_of` are empty when every call, or every outcome, is a new one: the usual case of a healthy run.
-    """
-
-    tools: list[str]
-    signatures: bytes
-    signature_tools: list[int]
-    polls: list[int]
-    signature_of: list[int]
-    sequences: list[int | None]
-    id_prefix: str
-    ids: list[bytes | None]
-    digests: bytes
-    outcome_of: list[int]
-    outcome_sequences: list[int | None]
-    outcome_offsets: list[int]
-    outcome_times: list[int]
-    missing_tools: list[str | None]
-    #: length of each id after the prefix, and all of them packed; then `ids` is empty (since version 2)
-    joined_ids: tuple[int, bytes] | None = None
-
-
-class _State(msgspec.Struct, array_like=True):
-    offsets: tuple[int, int]
-    sequences: tuple[int, int]
-    last_time: int
-    policy_version: str
-    session_id: str | None
-    agent_id: str | None
-    since: int | None
-    last: tuple[int | None, str | None, int, int] | None
-    lost_outcome: int
-    abort_window: tuple[int, int] | None
-    ended: bool
-    announced: dict[bytes, int]
-    standing: list[tuple[str | None, bytes | None, str, str, int, str, str | None, str]]
-    guard: _Guard | None
-    calls: _Calls | None
-
-
-class Head(msgspec.Struct, array_like=True):
-    """What can be read of a stored state without building it: a tenth of the time."""
-
-    #: input offsets that it contains: tool calls, compactions
-    offsets: tuple[int, int]
-    sequences: msgspec.Raw
-    #: milliseconds since 1970
-    last_time: int
-    policy_version: str
-    session_id: msgspec.Raw
-    agent_id: msgspec.Raw
-    since: msgspec.Raw
-    last: msgspec.Raw
-    lost_outcome: msgspec.Raw
-    abort_window: msgspec.Raw
-    ended: bool
-
-
 T = TypeVar("T")
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(_State)
+_decoder = msgspec.msgpack.Decoder(StoredState)
 _head_decoder = msgspec.msgpack.Decoder(Head)
 
 
 def encode(state: RunState) -> bytes:
     """Return the stored form of a state."""
-    stored = _State(
+    stored = StoredState(
         offsets=(state.tool_offset, state.compaction_offset),
         sequences=(state.tool_sequence, state.compaction_sequence),
         last_time=state.last_time,
@@ -184,28 +115,28 @@ def is_newer(old: bytes, new: bytes) -> bool:
     return after[0] >= before[0] and after[1] >= before[1]
 
 
-def _encode_guard(guard: Guard) -> _Guard | None:
+def _encode_guard(guard: Guard) -> StoredGuard | None:
     if guard.armed_at is None and not guard.waiting:
         return None
-    first = (guard.first.key.tool, guard.first.key.args_hash, guard.first.digest) if guard.first is not None else None
-    return _Guard(guard.waiting, guard.armed_at, guard.window, guard.seen, guard.uniform, first, guard.evidence)
+    first = (*guard.first.key, guard.first.digest) if guard.first is not None else None
+    return StoredGuard(guard.waiting, guard.armed_at, guard.window, guard.seen, guard.uniform, first, guard.evidence)
 
 
-def _decode_guard(guard: Guard, stored: _Guard) -> None:
+def _decode_guard(guard: Guard, stored: StoredGuard) -> None:
     guard.waiting = stored.waiting
     guard.armed_at, guard.window, guard.seen, guard.uniform = stored.armed_at, stored.window, stored.seen, stored.uniform
     if stored.first is not None:
         tool, args_hash, digest = stored.first
-        guard.first = Observation(SignatureKey(tool, args_hash), digest)
+        guard.first = Observation((tool, args_hash), digest)
     guard.evidence = list(stored.evidence)
 
 
-def _encode_calls(history: History, tool_offset: int, last_time: int) -> _Calls:
+def _encode_calls(history: History, tool_offset: int, last_time: int) -> StoredCalls:
     calls = history.calls
     signatures = list(history.signatures.values())
     count = len(calls)
     tools: dict[str, int] = {}
-    signature_tools = [tools.setdefault(signature.key.tool, len(tools)) for signature in signatures]
+    signature_tools = [tools.setdefault(signature.key[0], len(tools)) for signature in signatures]
     signature_of: list[int] = []
     if len(signatures) < count or any(map(is_not, signatures, [call.signature for call in calls])):
         numbers = {id(signature): number for number, signature in enumerate(signatures)}
@@ -225,9 +156,9 @@ def _encode_calls(history: History, tool_offset: int, last_time: int) -> _Calls:
     missing = [outcome.unknown_tool for outcome in settled]
     prefix = _common_prefix([call_id for call_id in ids if call_id is not None])
     joined = _join(ids, len(prefix))
-    return _Calls(
+    return StoredCalls(
         tools=list(tools),
-        signatures=b"".join([signature.key.args_hash for signature in signatures]),
+        signatures=b"".join([signature.key[1] for signature in signatures]),
         signature_tools=signature_tools,
         polls=[number for number, signature in enumerate(signatures) if signature.poll],
         signature_of=signature_of,
@@ -258,12 +189,9 @@ def _carried(sequences: list[int | None]) -> list[int]:
     return carried
 
 
-def _decode_calls(stored: _Calls, tool_offset: int, last_time: int) -> History:
+def _decode_calls(stored: StoredCalls, tool_offset: int, last_time: int) -> History:
     hashes, digests = stored.signatures, stored.digests
-    keys = [
-        SignatureKey(stored.tools[tool], hashes[16 * number : 16 * number + 16])
-        for number, tool in enumerate(stored.signature_tools)
-    ]
+    keys = [(stored.tools[tool], hashes[16 * number : 16 * number + 16]) for number, tool in enumerate(stored.signature_tools)]
     polls = frozenset(stored.polls)
     count = len(stored.sequences)
     ids = _split(stored) if stored.joined_ids is not None else [_whole_id(stored.id_prefix, packed) for packed in stored.ids]
@@ -300,7 +228,7 @@ def _join(ids: list[str | None], prefix: int) -> tuple[int, bytes] | None:
     return (len(text) // len(ids), _pack(text)) if _URL_SAFE.fullmatch(text) else None
 
 
-def _split(stored: _Calls) -> list[str]:
+def _split(stored: StoredCalls) -> list[str]:
     length, packed = stored.joined_ids or (0, b"")
     text = _unpack(packed)
     return [stored.id_prefix + text[start : start + length] for start in range(0, len(text), length)]

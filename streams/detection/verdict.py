@@ -33,5 +33,6 @@ class Verdict:
 
 def signature_key_text(key: SignatureKey, outcome: bytes | None = None) -> str:
     """Return the part of a warning key that names a signature, and an outcome where it matters."""
-    text = f"{key.tool}:{key.args_hash.hex()}"
+    tool, args_hash = key
+    text = f"{tool}:{args_hash.hex()}"
     return text if outcome is None else f"{text}:{outcome.hex()}"

@@ -6,7 +6,7 @@ models, which accept or refuse it: this way never refuses anything. A property t
 """
 
 from functools import lru_cache
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import msgspec
 
@@ -16,55 +16,14 @@ from schemas.events import ToolCallFinished, ToolCallStarted
 from schemas.fingerprints import MISSING, args_hash, is_poll, normalize_tool, outcome_fingerprint
 from streams.detection.facts import OUTCOME_DIGEST_BYTES, Facts, Kind, RunPartition, record_time
 from streams.detection.history import SignatureKey
+from streams.processor.quick_event import NOT_SENT, QuickData, decode
 from streams.transport import Record
-
-_Attribute = Annotated[str, msgspec.Meta(min_length=1, max_length=1024)]
-_Label = Annotated[str, msgspec.Meta(max_length=1024)]
-_Name = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
-_Integer = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31)]
-_CallId = Annotated[str, msgspec.Meta(max_length=256)]
 
 _KINDS: dict[str, Kind] = {ToolCallStarted.event_type(): "started", ToolCallFinished.event_type(): "finished"}
 _EVENT_TYPES = tuple(_KINDS)
 
 #: Fewer brackets than the models let values nest (256): no need to look at the depth.
 _FEW_BRACKETS = 200
-
-_NOT_SENT = msgspec.Raw()
-
-
-class _Data(msgspec.Struct, gc=False):
-    run_id: _Attribute
-    tool: _Name
-    call_id: _CallId | None = None
-    session_id: _Label | None = None
-    agent_id: _Label | None = None
-    parent_run_id: _Label | None = None
-    round: _Integer | _Label | None = None
-    args_hash: str | None = None
-    poll: bool | None = None
-    outcome_hash: str | None = None
-    unknown_tool: _Name | None = None
-    is_error: bool | None = None
-    preview: str | None = None
-    lost_events: _Integer | None = None
-    params: msgspec.Raw = _NOT_SENT
-    result: msgspec.Raw = _NOT_SENT
-    error: msgspec.Raw = _NOT_SENT
-
-
-class _Event(msgspec.Struct, gc=False):
-    specversion: Literal["1.0"]
-    id: _Attribute
-    source: _Attribute
-    type: str
-    data: _Data
-    time: str | None = None
-    sequence: str | None = None
-    data_base64: msgspec.Raw = _NOT_SENT
-
-
-_decode = msgspec.json.Decoder(_Event).decode
 
 
 def quick_facts(record: Record, *, partition: RunPartition, max_bytes: int) -> tuple[str, Facts] | None:
@@ -73,7 +32,7 @@ def quick_facts(record: Record, *, partition: RunPartition, max_bytes: int) -> t
     if not value or len(value) > max_bytes or not _is_plain(value) or (record.headers and not _is_structured(record)):
         return None
     try:
-        event = _decode(value)
+        event = decode(value)
         data = event.data
         kind = _KINDS[event.type]
         sequence = None if event.sequence is None else _sequence(event.sequence)
@@ -84,7 +43,7 @@ def quick_facts(record: Record, *, partition: RunPartition, max_bytes: int) -> t
         return None
     if data.lost_events is not None and data.lost_events < 0:
         return None
-    if event.data_base64 is not _NOT_SENT or record.key != data.run_id.encode():
+    if event.data_base64 is not NOT_SENT or record.key != data.run_id.encode():
         return None
     facts = Facts(
         kind,
@@ -154,20 +113,20 @@ def _digest(text: str) -> bytes:
     return digest
 
 
-def _signature(data: _Data) -> tuple[SignatureKey, bool]:
+def _signature(data: QuickData) -> tuple[SignatureKey, bool]:
     tool = _normalized(data.tool)
-    if data.params is _NOT_SENT:
+    if data.params is NOT_SENT:
         if data.args_hash is None:
             raise ValueError("neither params nor args_hash")
-        return SignatureKey(tool, _digest(data.args_hash)), bool(data.poll)
+        return (tool, _digest(data.args_hash)), bool(data.poll)
     params = json_text.loads(bytes(data.params))
     digest = _digest(args_hash(params) if data.args_hash is None else data.args_hash)
-    return SignatureKey(tool, digest), is_poll(tool, params)
+    return (tool, digest), is_poll(tool, params)
 
 
-def _outcome(data: _Data) -> tuple[bytes | None, str | None]:
+def _outcome(data: QuickData) -> tuple[bytes | None, str | None]:
     if data.outcome_hash is not None:
-        if data.result is not _NOT_SENT or data.error is not _NOT_SENT:
+        if data.result is not NOT_SENT or data.error is not NOT_SENT:
             raise ValueError("a hash and content: left to the models")
         return _digest(data.outcome_hash)[:OUTCOME_DIGEST_BYTES], data.unknown_tool.lower() if data.unknown_tool else None
     found = outcome_fingerprint(data.tool, _content(data.params, None), result=_content(data.result), error=_content(data.error))
@@ -176,4 +135,4 @@ def _outcome(data: _Data) -> tuple[bytes | None, str | None]:
 
 
 def _content(raw: msgspec.Raw, missing: Any = MISSING) -> Any:
-    return missing if raw is _NOT_SENT else json_text.loads(bytes(raw))
+    return missing if raw is NOT_SENT else json_text.loads(bytes(raw))

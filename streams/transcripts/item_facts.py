@@ -6,7 +6,6 @@ without the event in between this takes a third of the time.
 
 from schemas.fingerprints import MISSING, args_hash, is_poll, normalize_tool, outcome_fingerprint
 from streams.detection.facts import OUTCOME_DIGEST_BYTES, Facts, RunPartition
-from streams.detection.history import SignatureKey
 from streams.transcripts.items import CallBlocked, CallFinished, CallStarted, Compacted, RunFinished
 
 #: Stands for the topic in decisions about logs.
@@ -29,7 +28,7 @@ def item_facts(
     if isinstance(item, RunFinished):
         return Facts("ended", LOG, offset, moment, sequence, run.session_id, run.agent_id)
     tool = normalize_tool(item.tool)
-    key = SignatureKey(tool, bytes.fromhex(item.args_hash or args_hash(item.params)))
+    key = (tool, bytes.fromhex(item.args_hash or args_hash(item.params)))
     poll = bool(item.poll) if item.poll is not None or item.params is MISSING else is_poll(tool, item.params)
     if not isinstance(item, CallFinished):
         kind = "started" if isinstance(item, CallStarted) else "blocked"

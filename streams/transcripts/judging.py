@@ -7,6 +7,7 @@ from schemas.policy import PolicyDocument
 from schemas.settings import Settings
 from streams.detection.engine import apply
 from streams.detection.facts import Facts
+from streams.detection.history import SignatureKey
 from streams.detection.run_state import RunState
 from streams.reports.scan_report import RunReport, Spending, Verdict
 from streams.reports.timeline import CallMark, CompactionMark, GapMark, Mark, PromptMark, VerdictMark
@@ -194,8 +195,8 @@ class Judge:
                 run.spent.calls,
                 run.last,
                 item.time,
-                facts.key.tool,
-                f"{facts.key.tool} {facts.key.args_hash.hex()}",
+                facts.key[0],
+                _signature_text(facts.key),
                 preview(item.params) or preview(getattr(item, "preview", None)),
                 "blocked" if isinstance(item, CallBlocked) else "unknown",
             )
@@ -207,7 +208,7 @@ class Judge:
         """Write an outcome into the mark of the earliest call of its kind, among the last ones, that has none."""
         if facts.outcome is None or facts.key is None:
             return
-        signature = f"{facts.key.tool} {facts.key.args_hash.hex()}"
+        signature = _signature_text(facts.key)
         marks = run.tail or run.head
         for index in range(max(0, len(marks) - 100), len(marks)):
             mark = marks[index]
@@ -234,3 +235,8 @@ class Judge:
         run.tail.append(mark)
         if len(run.tail) > _TAIL_MARKS:
             run.hidden += isinstance(run.tail.popleft(), CallMark)
+
+
+def _signature_text(key: SignatureKey) -> str:
+    tool, args_hash = key
+    return f"{tool} {args_hash.hex()}"

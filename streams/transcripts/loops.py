@@ -41,7 +41,7 @@ class Loop:
 
     def report(self) -> LoopReport:
         """Return what is told about the loop."""
-        tools = dict.fromkeys(key.tool for key in sorted(self.signatures)) | dict.fromkeys(sorted(self.tools))
+        tools = dict.fromkeys(tool for tool, _ in sorted(self.signatures)) | dict.fromkeys(sorted(self.tools))
         return LoopReport(
             level=self.level,
             action=self.action,
@@ -80,7 +80,7 @@ class RunLoops:
         if not starts or not self._open:
             return
         for loop in self._open:
-            goes_round = key in loop.signatures or key.tool in loop.tools
+            goes_round = key in loop.signatures or key[0] in loop.tools
             if goes_round:
                 loop.calls += 1
                 loop.last = place
@@ -105,7 +105,7 @@ class RunLoops:
         signatures = {key for key, _ in found}
         target = decision.target
         if target.tool is not None and target.args_hash is not None:
-            signatures.add(SignatureKey(target.tool, bytes.fromhex(target.args_hash)))
+            signatures.add((target.tool, bytes.fromhex(target.args_hash)))
         tools = {target.tool} if target.scope == "tool" and target.tool is not None else set()
         loop = self._joined(signatures, tools)
         if loop is None:
@@ -130,6 +130,6 @@ class RunLoops:
     def _joined(self, signatures: set[SignatureKey], tools: set[str]) -> Loop | None:
         for loop in reversed(self._open):
             related = bool(loop.signatures & signatures) or bool(loop.tools & tools)
-            if related or any(key.tool in loop.tools for key in signatures) or any(key.tool in tools for key in loop.signatures):
+            if related or any(tool in loop.tools for tool, _ in signatures) or any(tool in tools for tool, _ in loop.signatures):
                 return loop
         return None

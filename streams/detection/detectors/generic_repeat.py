@@ -19,7 +19,7 @@ def judge(history: History, signature: Signature, policy: EffectivePolicy) -> Ve
     """
     if signature.poll:
         return None
-    tool = signature.key.tool
+    tool = signature.key[0]
     if signature.streak >= policy.critical_threshold:
         return Verdict(
             detector=NAME,

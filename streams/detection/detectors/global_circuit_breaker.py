@@ -21,7 +21,7 @@ def judge(history: History, signature: Signature, policy: EffectivePolicy) -> Ve
         level="critical",
         count=signature.streak,
         warning_key=f"breaker:{signature_key_text(signature.key, signature.newest_digest)}",
-        message=f"The last {signature.streak} calls of {signature.key.tool} with these arguments all had the same outcome, "
+        message=f"The last {signature.streak} calls of {signature.key[0]} with these arguments all had the same outcome, "
         "so further ones are refused: work on something else, or report what is missing.",
         evidence=lambda: history.streak_calls(signature),
     )

@@ -23,6 +23,6 @@ def judge(history: History, signature: Signature, policy: EffectivePolicy) -> Ve
         level="critical" if critical else "warning",
         count=signature.streak,
         warning_key=f"poll:{signature_key_text(signature.key, signature.newest_digest)}",
-        message=f"The last {signature.streak} polls with {signature.key.tool} all had the same answer: {advice}.",
+        message=f"The last {signature.streak} polls with {signature.key[0]} all had the same answer: {advice}.",
         evidence=lambda: history.streak_calls(signature),
     )

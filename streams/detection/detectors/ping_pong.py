@@ -24,7 +24,7 @@ def judge(history: History, signature: Signature, policy: EffectivePolicy) -> Ve
         return None
     count = alternation.length + 1
     critical = count >= policy.critical_threshold and _outcomes_constant(history)
-    tool, paired = signature.key.tool, alternation.last.key.tool
+    tool, paired = signature.key[0], alternation.last.key[0]
     pair = sorted((signature_key_text(signature.key), signature_key_text(alternation.last.key)))
     names = f"two different calls of {tool}" if tool == paired else f"{tool} and {paired}"
     advice = (

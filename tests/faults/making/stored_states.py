@@ -9,8 +9,8 @@ from schemas.topics import partition_of
 from streams.detection import state_codec
 from streams.detection.engine import apply
 from streams.detection.facts import Facts, RunPartition
-from streams.detection.history import SignatureKey
 from streams.detection.run_state import RunState
+from tests.facts import changed
 
 #: A first byte that no codec will have soon.
 NEWER_VERSION = 250
@@ -32,10 +32,10 @@ def working_state(run_id: str, *, calls: int, policy: PolicyDocument, home: RunP
                 time=1_735_689_600_000 + offset,
                 sequence=offset + 1,
                 call_id=f"call_{number:024d}",
-                key=SignatureKey("exec", number.to_bytes(16)),
+                key=("exec", number.to_bytes(16)),
                 outcome=number.to_bytes(8) if kind == "finished" else None,
             )
-            apply(state, msgspec.structs.replace(facts, offset=offset), policy)
+            apply(state, changed(facts, offset=offset), policy)
     state.tool_offset = -1  # the records are not on the topic: nothing of it is applied
     return state
 

@@ -14,7 +14,6 @@ from streams.audit.findings import Finding, Tally
 from streams.audit.published import PublishedDecisions, envelope_checked
 from streams.detection.engine import apply
 from streams.detection.facts import Facts, RunPartition
-from streams.detection.history import SignatureKey
 from streams.detection.run_state import RunState
 
 HOME = RunPartition("agent.tool-calls.v1", 0)
@@ -39,7 +38,7 @@ def runs(draw: st.DrawFn) -> tuple[list[Input], list[Input]]:
             into = compactions if kind == "compaction" else calls
             more = {"arms": True} if kind == "compaction" else {}
             if kind in ("started", "finished"):
-                more = {"key": SignatureKey(step, bytes(16))} | ({"outcome": b"same"} if kind == "finished" else {})
+                more = {"key": (step, bytes(16))} | ({"outcome": b"same"} if kind == "finished" else {})
             facts = Facts(kind, HOME, offset=len(into), time=sequence, sequence=sequence, **more)  # type: ignore[arg-type]  # a kind
             into.append(Input("r", facts, 10_000 * sequence))
     return calls, compactions

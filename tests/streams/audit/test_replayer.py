@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,8 +14,8 @@ from streams.audit import Era, Input, Recomputed, Replayer, timeline
 from streams.audit.input_order import LEAD_MS, in_order
 from streams.detection.engine import ENGINE_VERSION, apply
 from streams.detection.facts import Facts, RunPartition
-from streams.detection.history import SignatureKey
 from streams.detection.run_state import RunState
+from tests.facts import changed
 
 HOME = RunPartition("agent.tool-calls.v1", 0)
 DAY = 86_400_000
@@ -47,8 +46,8 @@ class Partition:
 
     def loop(self, run: str, calls: int, tool: str = "read", **facts: Any) -> None:
         for _ in range(calls):
-            self.add(run, "started", key=SignatureKey(tool, bytes(16)), **facts)
-            self.add(run, "finished", key=SignatureKey(tool, bytes(16)), outcome=b"same", **facts)
+            self.add(run, "started", key=(tool, bytes(16)), **facts)
+            self.add(run, "finished", key=(tool, bytes(16)), outcome=b"same", **facts)
 
     def replay(self, eras: Any, **given: Any) -> list[Recomputed]:
         return list(Replayer(eras, partition=HOME, **given).replay(self.calls, self.compactions))
@@ -133,7 +132,7 @@ def test_a_compaction_goes_a_little_before_the_calls_of_its_time_unless_it_has_n
     partition.loop("a", 2)
     partition.add("a", "compaction", arms=True)
     assert next(event.facts.kind for event in in_order(partition.calls, partition.compactions, [])) == "compaction"
-    bare = [partition.compactions[0]._replace(facts=msgspec.structs.replace(partition.compactions[0].facts, sequence=None))]
+    bare = [partition.compactions[0]._replace(facts=changed(partition.compactions[0].facts, sequence=None))]
     assert [event.facts.kind for event in in_order(partition.calls, bare, [])][-1] == "compaction"
     assert LEAD_MS > 0
 
@@ -181,8 +180,7 @@ def test_decisions_tell_that_an_idle_run_was_forgotten(partition: Partition) -> 
     switch = len(partition.calls)
     partition.loop("a", 15)
     partition.calls[switch:] = [
-        event._replace(facts=msgspec.structs.replace(event.facts, time=old + number))
-        for number, event in enumerate(partition.calls[switch:], 1)
+        event._replace(facts=changed(event.facts, time=old + number)) for number, event in enumerate(partition.calls[switch:], 1)
     ]
     assert {one.decision.since.offset for one in partition.replay(LOOSE, run_ttl_ms=DAY)} == {0}
     found = partition.replay(LOOSE, run_ttl_ms=DAY, beginnings=[0, switch])
@@ -197,7 +195,7 @@ def test_memory_is_bounded_by_live_runs(partition: Partition) -> None:
         partition.loop(f"run-{number}", 1)
         partition.add(f"run-{number}", "ended")
         for offset, event in enumerate(partition.calls, start=3 * number):
-            replayer.feed(event._replace(facts=msgspec.structs.replace(event.facts, offset=offset)))
+            replayer.feed(event._replace(facts=changed(event.facts, offset=offset)))
         most = max(most, replayer.live_runs)
     assert most < 4_000  # the stubs of runs that ended within the last 10,000 events
 

@@ -16,7 +16,7 @@ PARTITION = RunPartition("agent.tool-calls.v1", 3)
 
 
 def key(tool: str = "read", args: int = 0) -> SignatureKey:
-    return SignatureKey(tool, args.to_bytes(16, "big"))
+    return (tool, args.to_bytes(16, "big"))
 
 
 def digest(outcome: int) -> bytes:

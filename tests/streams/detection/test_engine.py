@@ -1,12 +1,11 @@
 """What decisions an event brings."""
 
-import msgspec
-
 from schemas import cloudevents
 from schemas.decisions import Decision
 from schemas.policy import PolicyDocument
 from streams.detection.engine import apply, judge_again
 from streams.detection.run_state import RunState
+from tests.facts import changed
 
 
 def said(decisions):
@@ -81,7 +80,7 @@ def test_a_sequence_that_was_passed_is_a_duplicate_and_an_offset_that_was_passed
     event = run.start()
     assert apply(state, event, policy_of()).effect == "applied"
     assert apply(state, event, policy_of()).effect == "redelivered"
-    assert apply(state, msgspec.structs.replace(event, offset=9), policy_of()).effect == "duplicate"
+    assert apply(state, changed(event, offset=9), policy_of()).effect == "duplicate"
     assert len(state.history) == 1
 
 
@@ -90,7 +89,7 @@ def test_events_without_sequences_are_taken_as_they_come_and_their_decisions_hav
         for _ in range(3):
             run.call()
         run.call(outcome=8)
-    events = [msgspec.structs.replace(event, sequence=None) for event in run.events]
+    events = [changed(event, sequence=None) for event in run.events]
     decisions = played(events, policy_of(warningThreshold=2, criticalThreshold=3))
     assert len({d.decision_id for d in decisions}) == len(decisions)
 
@@ -179,11 +178,8 @@ def test_an_abort_is_withdrawn_when_the_guard_is_switched_off_and_told_again_whe
 def test_an_abort_that_a_late_compaction_leads_to_again_is_not_told_again(run, played, policy_of):
     events = list(abort_of(run))
     early = events.pop(2)  # the compaction
-    second = msgspec.structs.replace(early, sequence=early.sequence + 1, offset=early.offset + 1)
-    moved = [
-        event if event.sequence <= early.sequence else msgspec.structs.replace(event, sequence=event.sequence + 5)
-        for event in events
-    ]
+    second = changed(early, sequence=early.sequence + 1, offset=early.offset + 1)
+    moved = [event if event.sequence <= early.sequence else changed(event, sequence=event.sequence + 5) for event in events]
     state = RunState("r1")
     decisions = played([early, *moved, second], policy_of(), state)
     assert [decision.action for decision in decisions] == ["abort"]
@@ -194,6 +190,6 @@ def test_tools_with_blank_names_and_times_at_the_ends_of_the_calendar_can_be_dec
         run.call(" ")
     moments = (cloudevents.MIN_TIME_MS, cloudevents.MAX_TIME_MS)
     for moment in moments:
-        events = [msgspec.structs.replace(event, time=moment) for event in run.events]
+        events = [changed(event, time=moment) for event in run.events]
         blocked = played(events, policy_of(warningThreshold=2, criticalThreshold=3))[-1]
         assert Decision.from_record(blocked.to_record(source="/t")) == blocked

@@ -3,19 +3,18 @@
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
-
 from schemas.policy import PolicyDocument
 from streams.detection.engine import apply, expire
 from streams.detection.facts import Facts
 from streams.detection.run_state import RunState
+from tests.facts import changed
 from tests.streams.detection.conftest import PARTITION, Run
 
 TTL_MS = 60_000
 
 
 def later(events: list[Facts], milliseconds: int) -> list[Facts]:
-    return [msgspec.structs.replace(event, time=event.time + milliseconds) for event in events]
+    return [changed(event, time=event.time + milliseconds) for event in events]
 
 
 def loop(run: Run, calls: int) -> list[Facts]:

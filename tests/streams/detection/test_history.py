@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from streams.detection.history import Call, History, Outcome, SignatureKey
 
-KEYS = [SignatureKey("a", b"1"), SignatureKey("a", b"2"), SignatureKey("b", b"1")]
+KEYS = [("a", b"1"), ("a", b"2"), ("b", b"1")]
 
 steps = st.lists(
     st.tuples(
@@ -38,7 +38,7 @@ def alternation_by_counting(calls: list[Call]) -> int:
 
 
 def missing_by_counting(calls: list[Call]) -> int:
-    marks = [(c.signature.key.tool, c.outcome.unknown_tool if c.outcome else None) for c in reversed(calls)]
+    marks = [(c.signature.key[0], c.outcome.unknown_tool if c.outcome else None) for c in reversed(calls)]
     if not marks or marks[0][1] is None:
         return 0
     return next((n for n, mark in enumerate(marks) if mark != marks[0]), len(marks))

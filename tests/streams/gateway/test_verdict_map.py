@@ -13,7 +13,6 @@ from schemas.fingerprints import args_hash
 from schemas.policy import PolicyDocument
 from streams.detection.engine import apply, judge_again
 from streams.detection.facts import Facts, RunPartition
-from streams.detection.history import SignatureKey
 from streams.detection.run_state import RunState
 from streams.gateway.verdict_map import Standing, VerdictMap
 from tests.streams.gateway.lab import decision
@@ -137,7 +136,7 @@ def decisions_of(steps: Iterable[tuple[str, int, int]]) -> list[Decision]:
             offset=number,
             time=number,
             sequence=number + 1,
-            key=SignatureKey(f"tool{tool}", b"\0" * 16),
+            key=(f"tool{tool}", b"\0" * 16),
             outcome=bytes([outcome] * 8) if what == "b" else None,
         )
         found += apply(state, facts, policy).decisions
