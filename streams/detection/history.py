@@ -9,7 +9,7 @@ refers to refers back to calls, so reference counts free them, and `acyclic` has
 """
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple, final
 
 from mypy_extensions import mypyc_attr
@@ -35,16 +35,6 @@ class Outcome:
         self.offset = offset
         self.time = time
         self.unknown_tool = unknown_tool
-
-
-class RecordedCall(NamedTuple):
-    """A call as it was recorded, with what became of it."""
-
-    key: SignatureKey
-    poll: bool
-    sequence: int | None
-    call_id: str | None
-    outcome: Outcome | None
 
 
 @mypyc_attr(acyclic=True)
@@ -117,31 +107,27 @@ class History:
         self._alternation = 0
         self._ordinal = 0
 
-    @classmethod
-    def restored(cls, recorded: Iterable[RecordedCall]) -> "History":
-        """Return the history of these calls, oldest first."""
-        history = cls()
-        signatures, calls = history.signatures, history.calls
-        names_missing_tools = False
-        for ordinal, (key, poll, sequence, call_id, outcome) in enumerate(recorded):
-            signature = signatures.get(key)
-            if signature is None:
-                signature = signatures[key] = Signature(key, poll)
-            signature.count += 1
-            calls.append(Call(signature, ordinal, sequence, call_id, outcome))
-            if outcome is None:
-                signature.pending += 1
-            else:
-                signature.outcomes += 1
-                signature.streak = signature.streak + 1 if signature.newest_digest == outcome.digest else 1
-                signature.newest = ordinal
-                signature.newest_digest = outcome.digest
-                names_missing_tools = names_missing_tools or outcome.unknown_tool is not None
-        history._ordinal = len(calls)
-        history._alternation = history._count_alternation()
-        if names_missing_tools:
-            history._count_missing_from(0)
-        return history
+    def restore(self, signature: Signature, *, sequence: int | None, call_id: str | None, outcome: Outcome | None) -> None:
+        """Add the next call of a stored history, oldest first; `restored` is to be called after the last one."""
+        if not signature.count:
+            self.signatures[signature.key] = signature
+        signature.count += 1
+        ordinal = self._ordinal
+        self._ordinal = ordinal + 1
+        self.calls.append(Call(signature, ordinal, sequence, call_id, outcome))
+        if outcome is None:
+            signature.pending += 1
+        else:
+            signature.outcomes += 1
+            signature.streak = signature.streak + 1 if signature.newest_digest == outcome.digest else 1
+            signature.newest = ordinal
+            signature.newest_digest = outcome.digest
+
+    def restored(self) -> None:
+        """Work out what depends on several calls, once all of a stored history are there."""
+        self._alternation = self._count_alternation()
+        if any(call.outcome is not None and call.outcome.unknown_tool is not None for call in self.calls):
+            self._count_missing_from(0)
 
     def _count_alternation(self) -> int:
         calls = self.calls

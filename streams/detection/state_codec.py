@@ -7,13 +7,12 @@ appended with a default without a new version: readers ignore fields that they d
 import base64
 import re
 from dataclasses import astuple
-from operator import is_not
 from typing import TypeVar
 
 import msgspec
 
 from streams.detection.guard import Guard, Observation
-from streams.detection.history import History, Outcome, RecordedCall
+from streams.detection.history import Call, History, Outcome, Signature
 from streams.detection.run_state import LastEvent, RunState, Standing, TargetKey
 from streams.detection.stored_state import Head, StoredCalls, StoredGuard, StoredState
 
@@ -134,89 +133,108 @@ def _decode_guard(guard: Guard, stored: StoredGuard) -> None:
 def _encode_calls(history: History, tool_offset: int, last_time: int) -> StoredCalls:
     calls = history.calls
     signatures = list(history.signatures.values())
-    count = len(calls)
     tools: dict[str, int] = {}
-    signature_tools = [tools.setdefault(signature.key[0], len(tools)) for signature in signatures]
-    signature_of: list[int] = []
-    if len(signatures) < count or any(map(is_not, signatures, [call.signature for call in calls])):
-        numbers = {id(signature): number for number, signature in enumerate(signatures)}
-        signature_of = [numbers[id(call.signature)] for call in calls]
-    ids = [call.call_id for call in calls]
-    sequences = [call.sequence for call in calls]
-    carried = _carried(sequences)
-    outcomes = [call.outcome for call in calls]
-    settled = [outcome for outcome in outcomes if outcome is not None]
-    bases = carried if len(settled) == count else [base for base, outcome in zip(carried, outcomes, strict=True) if outcome]
+    ids: list[str | None] = []
+    sequences: list[int | None] = []
     digests: dict[bytes, int] = {}
-    digest_of = [1 + digests.setdefault(outcome.digest, len(digests)) for outcome in settled]
     outcome_of: list[int] = []
-    if len(digests) < count:
-        following = iter(digest_of)
-        outcome_of = [0 if outcome is None else next(following) for outcome in outcomes]
-    missing = [outcome.unknown_tool for outcome in settled]
-    prefix = _common_prefix([call_id for call_id in ids if call_id is not None])
+    outcome_sequences: list[int | None] = []
+    outcome_offsets: list[int] = []
+    outcome_times: list[int] = []
+    missing_tools: list[str | None] = []
+    names_missing_tools = False
+    # One pass, each call looked at once: the columns of a state are made some hundred thousand times a minute.
+    before = 0
+    for call in calls:
+        ids.append(call.call_id)
+        sequence = call.sequence
+        if sequence is None:
+            sequences.append(None)
+        else:
+            sequences.append(sequence - before)
+            before = sequence
+        outcome = call.outcome
+        if outcome is None:
+            outcome_of.append(0)
+            continue
+        outcome_of.append(1 + digests.setdefault(outcome.digest, len(digests)))
+        of_outcome = outcome.sequence
+        outcome_sequences.append(None if of_outcome is None else of_outcome - before)
+        outcome_offsets.append(tool_offset - outcome.offset)
+        outcome_times.append(last_time - outcome.time)
+        missing = outcome.unknown_tool
+        missing_tools.append(missing)
+        names_missing_tools = names_missing_tools or missing is not None
+    prefix = _common_prefix(ids)
     joined = _join(ids, len(prefix))
+    signature_tools = [tools.setdefault(signature.key[0], len(tools)) for signature in signatures]
     return StoredCalls(
         tools=list(tools),
         signatures=b"".join([signature.key[1] for signature in signatures]),
         signature_tools=signature_tools,
         polls=[number for number, signature in enumerate(signatures) if signature.poll],
-        signature_of=signature_of,
-        sequences=[
-            None if sequence is None else sequence - before
-            for sequence, before in zip(sequences, [0, *carried[:-1]], strict=True)
-        ],
+        signature_of=_signature_of(calls, signatures),
+        sequences=sequences,
         id_prefix=prefix,
         ids=[None if call_id is None else _pack(call_id[len(prefix) :]) for call_id in ids] if joined is None else [],
         digests=b"".join(digests),
-        outcome_of=outcome_of,
-        outcome_sequences=[
-            None if outcome.sequence is None else outcome.sequence - base for outcome, base in zip(settled, bases, strict=True)
-        ],
-        outcome_offsets=[tool_offset - outcome.offset for outcome in settled],
-        outcome_times=[last_time - outcome.time for outcome in settled],
-        missing_tools=missing if any(missing) else [],
+        outcome_of=outcome_of if len(digests) < len(calls) else [],
+        outcome_sequences=outcome_sequences,
+        outcome_offsets=outcome_offsets,
+        outcome_times=outcome_times,
+        missing_tools=missing_tools if names_missing_tools else [],
         joined_ids=joined,
     )
 
 
-def _carried(sequences: list[int | None]) -> list[int]:
-    """Return for each call its sequence, or that of the last call before it that has one; 0 where there is none."""
-    carried, before = [], 0
-    for sequence in sequences:
-        before = before if sequence is None else sequence
-        carried.append(before)
-    return carried
+def _signature_of(calls: list[Call], signatures: list[Signature]) -> list[int]:
+    if len(signatures) == len(calls):
+        for number, call in enumerate(calls):
+            if signatures[number] is not call.signature:
+                break
+        else:
+            return []
+    numbers = {id(signature): number for number, signature in enumerate(signatures)}
+    return [numbers[id(call.signature)] for call in calls]
 
 
 def _decode_calls(stored: StoredCalls, tool_offset: int, last_time: int) -> History:
+    history = History()
     hashes, digests = stored.signatures, stored.digests
-    keys = [(stored.tools[tool], hashes[16 * number : 16 * number + 16]) for number, tool in enumerate(stored.signature_tools)]
     polls = frozenset(stored.polls)
-    count = len(stored.sequences)
+    signatures = []
+    for number, tool in enumerate(stored.signature_tools):
+        signatures.append(Signature((stored.tools[tool], hashes[16 * number : 16 * number + 16]), number in polls))
+    sequences = stored.sequences
+    count = len(sequences)
     ids = _split(stored) if stored.joined_ids is not None else [_whole_id(stored.id_prefix, packed) for packed in stored.ids]
-    outcome_of = stored.outcome_of or range(1, count + 1)
-    recorded = []
+    signature_of, outcome_of = stored.signature_of, stored.outcome_of
+    outcome_sequences, offsets, times = stored.outcome_sequences, stored.outcome_offsets, stored.outcome_times
+    missing_tools = stored.missing_tools
     before = 0
     settled = 0
-    for position, number in enumerate(stored.signature_of or range(count)):
-        distance = stored.sequences[position]
-        sequence = None
+    for position in range(count):
+        distance = sequences[position]
+        sequence: int | None = None
         if distance is not None:
-            sequence = before = before + distance
-        outcome = None
-        if index := outcome_of[position]:
-            after = stored.outcome_sequences[settled]
+            before += distance
+            sequence = before
+        outcome: Outcome | None = None
+        index = outcome_of[position] if outcome_of else position + 1
+        if index:
+            after = outcome_sequences[settled]
             outcome = Outcome(
                 digests[8 * index - 8 : 8 * index],
                 None if after is None else before + after,
-                tool_offset - stored.outcome_offsets[settled],
-                last_time - stored.outcome_times[settled],
-                stored.missing_tools[settled] if stored.missing_tools else None,
+                tool_offset - offsets[settled],
+                last_time - times[settled],
+                missing_tools[settled] if missing_tools else None,
             )
             settled += 1
-        recorded.append(RecordedCall(keys[number], number in polls, sequence, ids[position], outcome))
-    return History.restored(recorded)
+        signature = signatures[signature_of[position] if signature_of else position]
+        history.restore(signature, sequence=sequence, call_id=ids[position], outcome=outcome)
+    history.restored()
+    return history
 
 
 def _join(ids: list[str | None], prefix: int) -> tuple[int, bytes] | None:
@@ -238,10 +256,11 @@ def _whole_id(prefix: str, packed: bytes | None) -> str | None:
     return None if packed is None else prefix + _unpack(packed)
 
 
-def _common_prefix(ids: list[str]) -> str:
-    if not ids:
+def _common_prefix(ids: list[str | None]) -> str:
+    given = [call_id for call_id in ids if call_id is not None]
+    if not given:
         return ""
-    low, high = min(ids), max(ids)
+    low, high = min(given), max(given)
     length = 0
     while length < len(low) and low[length] == high[length]:
         length += 1

@@ -22,7 +22,8 @@ from streams.transport import Record
 _KINDS: dict[str, Kind] = {ToolCallStarted.event_type(): "started", ToolCallFinished.event_type(): "finished"}
 _EVENT_TYPES = tuple(_KINDS)
 
-#: Fewer brackets than the models let values nest (256): no need to look at the depth.
+#: The models let values nest 256 deep. A shorter text cannot nest deeper, and neither can one with fewer brackets.
+_SHORT = 512
 _FEW_BRACKETS = 200
 
 
@@ -69,7 +70,7 @@ def _is_plain(value: bytes) -> bool:
             value.decode()
         except UnicodeDecodeError:
             return False
-    return value.count(b"[") + value.count(b"{") < _FEW_BRACKETS
+    return len(value) < _SHORT or value.count(b"[") + value.count(b"{") < _FEW_BRACKETS
 
 
 def _is_structured(record: Record) -> bool:
