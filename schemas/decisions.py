@@ -1,6 +1,7 @@
 """Decisions: what a worker says about the next calls of a run."""
 
-from typing import Annotated, Any, ClassVar, Literal, Self
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 import xxhash
 from pydantic import (
@@ -19,6 +20,9 @@ from schemas.canonical_json import canonical_bytes
 from schemas.cloudevents import TYPE_PREFIX, Headers
 from schemas.events import Hash, RunId
 from schemas.policy.model import Mode
+
+if TYPE_CHECKING:
+    from schemas import made_decisions
 
 Action = Literal["block", "warn", "release", "abort"]
 Level = Literal["warning", "critical"]
@@ -151,16 +155,13 @@ class Decision(_Model):
     decided_at: Timestamp | None = None
     """When the worker decided; the only field that differs between copies."""
 
+    def to_data(self) -> dict[str, Any]:
+        """Return the data of the event as it stands on the wire."""
+        return self.model_dump(mode="json", exclude_none=True)
+
     def to_record(self, *, source: str) -> bytes:
         """Write the decision as a structured CloudEvent; its id is the decision id."""
-        return cloudevents.structured(
-            event_type=DECISION_TYPE,
-            source=source,
-            event_id=self.decision_id,
-            run_id=self.run_id,
-            data=self.model_dump(mode="json", exclude_none=True),
-            time=self.decided_at,
-        )
+        return record_of(self.to_data(), source=source, decided_at=self.decided_at)
 
     @classmethod
     def from_record(cls, value: bytes, headers: Headers = ()) -> Self:
@@ -171,15 +172,27 @@ class Decision(_Model):
         return cloudevents.read_data(cls, DECISION_TYPE, value, headers)
 
 
+def record_of(data: Mapping[str, Any], *, source: str, decided_at: int | None) -> bytes:
+    """Write the data of a decision as a structured CloudEvent; `decided_at` in milliseconds."""
+    return cloudevents.structured(
+        event_type=DECISION_TYPE,
+        source=source,
+        event_id=data["decision_id"],
+        run_id=data["run_id"],
+        data=data,
+        time=decided_at,
+    )
+
+
 def decision_id(
     *,
     policy_version: str,
     run_id: str,
     action: Action,
-    target: Target,
+    target: "Target | made_decisions.Target",
     detector: str,
     count: int,
-    as_of: AsOf,
+    as_of: "AsOf | made_decisions.AsOf",
     mode: Mode = "enforce",
 ) -> str:
     """Return the deterministic id of a decision: XXH3-128 in hex over the canonical JSON of what it says.

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
-from schemas.decisions import Decision
+from schemas.made_decisions import MadeDecision
 from streams.audit.abort_ledger import AbortLedger
 from streams.audit.findings import Finding, Kind, Tally
 from streams.audit.payloads import differences, digest_of, payload_of
@@ -178,7 +178,7 @@ class Comparison:
         return finding
 
     def _counted(
-        self, kind: Kind, decision: Decision, *, record: int | None = None, reason: str | None = None, fields: Any = ()
+        self, kind: Kind, decision: MadeDecision, *, record: int | None = None, reason: str | None = None, fields: Any = ()
     ) -> Finding:
         finding = Finding(
             kind=kind,
@@ -186,7 +186,7 @@ class Comparison:
             run_id=decision.run_id,
             record=None if record is None else self._place_of(record),
             as_of=_as_of(decision),
-            decision=say(decision.model_dump(mode="json")),
+            decision=say(decision.to_data()),
             reason=reason,
             fields=fields,
         )
@@ -201,6 +201,6 @@ def say(data: dict[str, Any]) -> str:
     return f"{data.get('action')} {about} ({data.get('detector')}, {data.get('count')})"
 
 
-def _as_of(decision: Decision) -> str:
+def _as_of(decision: MadeDecision) -> str:
     at = decision.as_of
     return f"{at.topic}[{at.partition}]@{at.offset}"

@@ -4,6 +4,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from schemas.decisions import Decision
+from schemas.made_decisions import MadeDecision
 from schemas.policy import EffectivePolicy
 from streams.audit.inputs import Input, InputRecord
 from streams.audit.payloads import FieldDifference, differences, payload_of
@@ -135,7 +136,7 @@ class Retelling:
         for one in self.replayer.finish():
             self._look_at(one.decision)
 
-    def _look_at(self, decision: Decision) -> None:
+    def _look_at(self, decision: MadeDecision) -> None:
         if decision.decision_id != self.decision.decision_id:
             return
         self.fields = differences(payload_of(self.decision), payload_of(decision))

@@ -7,6 +7,7 @@ import orjson
 import xxhash
 
 from schemas.decisions import Decision
+from schemas.made_decisions import MadeDecision
 
 #: The only field that differs between two computations of one decision.
 _UNCOMPARED = "decided_at"
@@ -20,9 +21,9 @@ class FieldDifference(NamedTuple):
     recomputed: Any
 
 
-def payload_of(decision: Decision) -> dict[str, Any]:
+def payload_of(decision: MadeDecision | Decision) -> dict[str, Any]:
     """Return the payload that a worker would have published."""
-    return comparable(decision.model_dump(mode="json", exclude_none=True))
+    return comparable(decision.to_data())
 
 
 def comparable(data: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
-from schemas.decisions import Decision
+from schemas.made_decisions import MadeDecision
 from schemas.policy import PolicyDocument
 from streams.audit.input_order import in_order
 from streams.audit.inputs import Input
@@ -50,7 +50,7 @@ class Recomputed(NamedTuple):
     a compaction that had not been read by then came too late: outcomes after it have left the history, or the run is over.
     """
 
-    decision: Decision
+    decision: MadeDecision
     standing: Literal["due", "soon", "maybe"] = "due"
     cause: Cause | None = None
     doubt: Doubt | None = None
@@ -294,7 +294,7 @@ class Replayer:
         live.new = False
         live.doubt, live.doubt_since = doubt, live.state.since
 
-    def _doubt(self, live: _LiveRun, decision: Decision) -> Doubt | None:
+    def _doubt(self, live: _LiveRun, decision: MadeDecision) -> Doubt | None:
         return live.doubt if live.doubt is not None and decision.since.offset == live.doubt_since else None
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from schemas.decisions import Decision
+from schemas.made_decisions import MadeDecision
 from streams.audit.inputs import Input
 from streams.audit.replayer import Recomputed, Replayer
 from streams.detection.run_state import RUN, RunState
@@ -205,7 +205,7 @@ class WhatIf:
             )
 
 
-def _about(decision: Decision) -> _About:
+def _about(decision: MadeDecision) -> _About:
     return decision.action, decision.detector, decision.target.tool, decision.target.args_hash
 
 

@@ -40,7 +40,7 @@ class _Play:
             self.policy = PolicyDocument.from_mapping(step["policy"])
             for state in self.states.values():
                 for decision in judge_again(state, _PARTITION, self.policy):
-                    self.gate.fold(decision)
+                    self.gate.fold(decision.as_read())
             return []
         found: list[str | None] = []
         run_id = run_of(step)
@@ -66,7 +66,7 @@ class _Play:
         facts = facts_of(event, data, partition=_PARTITION, offset=offset, timestamp=0)
         applied = apply(self.states.setdefault(run_id, RunState(run_id)), facts, self.policy)
         for decision in applied.decisions:
-            self.gate.fold(decision)
+            self.gate.fold(decision.as_read())
             if decision.action == "abort":
                 self.aborted[run_id] = (decision.detector, decision.count)
         return applied.effect

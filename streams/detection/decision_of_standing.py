@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 from typing import Literal
 
-from schemas.decisions import Action, AsOf, Decision, Level, Origin, Target, decision_id
+from schemas.decisions import Action, Level, decision_id
+from schemas.made_decisions import AsOf, EvidenceCall, MadeDecision, Origin, Target
 from streams.detection.facts import RunPartition
 from streams.detection.run_state import LastEvent, RunState, Standing, TargetKey
 
@@ -23,13 +24,13 @@ def decision_of(
     evidence: Iterable[tuple[int | None, str | None]],
     reason: Literal["used", "changed"] | None,
     late: bool,
-) -> Decision:
+) -> MadeDecision:
     """Return the decision; `since` is the offset of the run's first tool-call event."""
     level: Level = "warning" if standing.action == "warn" else "critical"
-    place = {"topic": partition.topic, "partition": partition.number}
-    dated = AsOf(**place, offset=as_of.offset, sequence=as_of.sequence, call_id=as_of.call_id, time=as_of.time)
+    topic, number = partition
+    dated = AsOf(topic, number, as_of.offset, sequence=as_of.sequence, call_id=as_of.call_id, time=as_of.time)
     about = _target(target)
-    return Decision(
+    return MadeDecision(
         decision_id=decision_id(
             policy_version=policy_version,
             run_id=state.run_id,
@@ -56,16 +57,15 @@ def decision_of(
         mode=standing.mode,
         policy_version=policy_version,
         engine_version=engine_version,
-        since=Origin(**place, offset=since),
+        since=Origin(topic, number, since),
         as_of=dated,
-        # As dictionaries: validated in one go, three times faster than one model after the other.
-        evidence=[{"sequence": sequence, "call_id": call_id} for sequence, call_id in evidence],
+        evidence=tuple([EvidenceCall(sequence, call_id) for sequence, call_id in evidence]),
     )
 
 
 def _target(target: TargetKey) -> Target:
     if not target:
-        return Target(scope="run")
+        return Target("run")
     if len(target) == 1:
-        return Target(scope="tool", tool=target[0])
-    return Target(scope="call", tool=target[0], args_hash=target[1].hex())
+        return Target("tool", target[0])
+    return Target("call", target[0], target[1].hex())

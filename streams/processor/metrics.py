@@ -12,7 +12,7 @@ from typing import get_args
 
 from prometheus_client import Counter, Gauge, Histogram
 
-from schemas.decisions import Decision
+from schemas.made_decisions import MadeDecision
 from schemas.policy.model import DETECTOR_NAMES, Mode
 from schemas.topics import Topics
 from streams.detection.engine import Effect
@@ -88,14 +88,14 @@ def count_batch(topic: str, *, seconds: float, results: Mapping[str, int], dead_
         LATE_COMPACTIONS.inc(late)
 
 
-def count_decisions(decisions: Iterable[Decision]) -> None:
+def count_decisions(decisions: Iterable[MadeDecision]) -> None:
     """Count decisions that are acknowledged."""
     tally = Tally((decision.action, decision.detector, decision.mode) for decision in decisions)
     for labels, number in tally.items():
         DECISIONS.labels(*labels).inc(number)
 
 
-def observe_latency(decisions: Iterable[Decision]) -> None:
+def observe_latency(decisions: Iterable[MadeDecision]) -> None:
     """Observe how long after their events decisions were acknowledged, just now.
 
     Not meant for decisions without an event of their own: those of another policy, or of runs that are forgotten.

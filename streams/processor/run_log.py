@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 import structlog
 
 from schemas.cloudevents import InvalidEventError
-from schemas.decisions import Decision
+from schemas.made_decisions import MadeDecision
 from streams.detection.run_state import RunState
 from streams.operations.line_limit import LineLimit
 from streams.transport import Record
@@ -33,7 +33,7 @@ class RunLog:
         self._letters: LineLimit[tuple[str, str]] = LineLimit(lines=RECORD_LINES)
         self._misrouted: LineLimit[str] = LineLimit(lines=RECORD_LINES)
 
-    def decided(self, decisions: Iterable[Decision]) -> None:
+    def decided(self, decisions: Iterable[MadeDecision]) -> None:
         """Say what was decided: calls blocked, runs aborted, warnings. That something no longer holds is no line."""
         for decision in decisions:
             text = _SAYS.get(decision.action)

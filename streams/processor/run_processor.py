@@ -17,7 +17,7 @@ import structlog
 from faust.types import TP
 
 from schemas.cloudevents import InvalidEventError
-from schemas.decisions import Decision
+from schemas.made_decisions import MadeDecision
 from schemas.policy import PolicyDocument
 from schemas.policy_applied import PolicyApplied
 from schemas.settings import Settings
@@ -181,12 +181,11 @@ class RunProcessor:
                     too_large = InvalidEventError("misrouted", f"too large to be sent on to partition {partition}")
                     self._dead_letter(record, too_large, applied)
 
-    async def _publish(self, partition: int, decisions: Sequence[Decision]) -> None:
+    async def _publish(self, partition: int, decisions: Sequence[MadeDecision]) -> None:
+        if not decisions:
+            return
         now = int(time.time() * 1000)
-        records = []
-        for decision in decisions:
-            dated = decision.model_copy(update={"decided_at": now})
-            records.append(ProducerRecord(decision.run_id.encode(), dated.to_record(source=self._source)))
+        records = [ProducerRecord(one.run_id.encode(), one.to_record(source=self._source, decided_at=now)) for one in decisions]
         await send_batches(self.app, self.topics.decisions, partition, records)
         metrics.count_decisions(decisions)
         self.run_log.decided(decisions)
@@ -322,7 +321,7 @@ class RunProcessor:
             policy = self.policies.of(partition)
             if policy is None:
                 return False
-            decisions: list[Decision] = []
+            decisions: list[MadeDecision] = []
             home = RunPartition(self.topics.tool_calls, partition)
             for key in keys:
                 if not self.runs.is_judged_by_another(partition, key, policy.version):
@@ -361,7 +360,7 @@ class RunProcessor:
                 self.runs.end(partition, run_id, offsets)
             if policy is None:
                 return True
-            decisions: list[Decision] = []
+            decisions: list[MadeDecision] = []
             home = RunPartition(self.topics.tool_calls, partition)
             for run_id in found.idle:
                 state = self.runs.get(partition, run_id)
@@ -383,4 +382,4 @@ class _Applied:
         self.letter_codes: Tally[str] = Tally()
         self.letters: list[ProducerRecord] = []
         self.misrouted: defaultdict[int, list[Record]] = defaultdict(list)
-        self.decisions: list[Decision] = []
+        self.decisions: list[MadeDecision] = []

@@ -4,7 +4,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Literal
 
-from schemas.decisions import Decision
+from schemas.made_decisions import MadeDecision
 from streams.detection.history import SignatureKey
 from streams.reports.scan_report import Level, LoopReport, Spending
 
@@ -96,7 +96,7 @@ class RunLoops:
         for loop in self._open:
             loop.pending.spend(tokens, cost)
 
-    def decision(self, decision: Decision, place: str, *, number: int) -> None:
+    def decision(self, decision: MadeDecision, place: str, *, number: int) -> None:
         """Take in a decision; releases say nothing new here."""
         if decision.action == "release":
             return

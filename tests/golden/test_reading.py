@@ -64,7 +64,7 @@ def judged(
             facts = facts_of(event, data, partition=HOME, offset=offset, timestamp=0)
             state = states.setdefault(record["key"], RunState(record["key"]))
             now = apply(state, facts, policy).decisions
-            yield [decision.model_dump(exclude=FREE) for decision in now], then
+            yield [decision.as_read().model_dump(exclude=FREE) for decision in now], then
 
 
 def test_events_of_an_earlier_release_are_decided_as_they_were(golden: dict[str, Any]) -> None:

@@ -55,7 +55,8 @@ def _judge(
             continue
         if elsewhere is None:  # what is sent on lies in its right partition too
             state = states.setdefault(run_id, RunState(run_id))
-            decisions += apply(state, facts, policy, run_ttl_ms=int(settings.run_ttl * 1000)).decisions
+            applied = apply(state, facts, policy, run_ttl_ms=int(settings.run_ttl * 1000))
+            decisions += [decision.as_read() for decision in applied.decisions]
     for decision in decisions:
         outcome.decisions[decision.decision_id] = payload(decision)
     outcome.standing.update(standing(decisions))

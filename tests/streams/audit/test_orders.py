@@ -6,7 +6,7 @@ import orjson
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas.decisions import Decision
+from schemas.made_decisions import MadeDecision
 from schemas.policy import PolicyDocument
 from streams.audit import Input, InputRecord, Replayer
 from streams.audit.comparison import Comparison
@@ -50,7 +50,7 @@ def interleaved(draw: st.DrawFn, calls: list[Input], compactions: list[Input]) -
     return [topics[topic].pop(0) for topic in order]
 
 
-def compared(calls: list[Input], compactions: list[Input], published: Iterable[Decision]) -> tuple[Tally, list[Finding]]:
+def compared(calls: list[Input], compactions: list[Input], published: Iterable[MadeDecision]) -> tuple[Tally, list[Finding]]:
     records = [InputRecord("d", 0, n, n, b"r", one.to_record(source="s")) for n, one in enumerate(published)]
     there = PublishedDecisions(start=0, end=10_000, log_start=0, before=POLICY.version)
     for record in records:
@@ -69,7 +69,7 @@ def compared(calls: list[Input], compactions: list[Input], published: Iterable[D
     return comparison.tally, findings
 
 
-def decided(events: Iterable[Input]) -> list[Decision]:
+def decided(events: Iterable[Input]) -> list[MadeDecision]:
     state = RunState("r")
     return [decision for event in events for decision in apply(state, event.facts, POLICY).decisions]
 

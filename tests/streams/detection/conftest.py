@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from schemas.decisions import Decision
+from schemas.made_decisions import MadeDecision
 from schemas.policy import PolicyDocument
 from streams.detection.engine import apply
 from streams.detection.facts import Facts, RunPartition
@@ -59,7 +59,7 @@ def policy(**loop_detection: Any) -> PolicyDocument:
     return PolicyDocument.from_mapping({"tools": {"loopDetection": {"enabled": True, **loop_detection}}})
 
 
-def play(events: Iterable[Facts], document: PolicyDocument, state: RunState | None = None) -> list[Decision]:
+def play(events: Iterable[Facts], document: PolicyDocument, state: RunState | None = None) -> list[MadeDecision]:
     state = state or RunState("r1")
     return [decision for event in events for decision in apply(state, event, document).decisions]
 
@@ -75,5 +75,5 @@ def policy_of() -> Callable[..., PolicyDocument]:
 
 
 @pytest.fixture
-def played() -> Callable[..., list[Decision]]:
+def played() -> Callable[..., list[MadeDecision]]:
     return play

@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.decisions import Decision
+from schemas.made_decisions import MadeDecision
 from schemas.policy import PolicyDocument
 from streams.detection import state_codec
 from streams.detection.engine import apply
@@ -54,14 +55,14 @@ def interleaved(draw: st.DrawFn, events: list[Facts]) -> list[Facts]:
     return [topics[topic].pop(0) for topic in order]
 
 
-def decisions_of(events: list[Facts], state: RunState | None = None) -> list[Decision]:
+def decisions_of(events: list[Facts], state: RunState | None = None) -> list[MadeDecision]:
     state = state or RunState("r1")
     return [decision for event in events for decision in apply(state, event, POLICY).decisions]
 
 
-def without_withdrawn(decisions: list[Decision]) -> dict[str, Decision]:
+def without_withdrawn(decisions: list[MadeDecision]) -> dict[str, MadeDecision]:
     """Leave out aborts that were withdrawn, with their release: a later compaction was read after them."""
-    kept: list[Decision] = []
+    kept: list[MadeDecision] = []
     for decision in decisions:
         if decision.target.scope == "run" and decision.action == "release":
             index = max(number for number, other in enumerate(kept) if other.action == "abort")
@@ -107,13 +108,21 @@ def test_the_decisions_folded_in_order_are_the_standing_verdicts(events: list[Fa
     state, gate = RunState("r1"), VerdictMap()
     for event in events:
         for decision in apply(state, event, POLICY).decisions:
-            gate.fold(decision)
+            gate.fold(decision.as_read())
         for signature in state.history.signatures:
             answer = gate.lookup("r1", signature[0], signature[1].hex())
             standing = state.standing.get((signature[0],)) or state.standing.get(signature)
             assert (answer and (answer.action, answer.detector, answer.count)) == (
                 standing and (standing.action, standing.detector, standing.count)
             )
+
+
+@given(runs())
+def test_every_decision_is_one_of_the_contract(events: list[Facts]) -> None:
+    """They are made without its checks."""
+    for made in decisions_of(events):
+        record = made.to_record(source="/t", decided_at=1)
+        assert Decision.from_record(record).to_record(source="/t") == record
 
 
 @given(runs())

@@ -128,7 +128,7 @@ def decisions_of(steps: Iterable[tuple[str, int, int]]) -> list[Decision]:
     for number, (what, tool, outcome) in enumerate(steps):
         if what == "p":
             policy = POLICIES[tool + outcome]
-            found += judge_again(state, HOME, policy)
+            found += [made.as_read() for made in judge_again(state, HOME, policy)]
             continue
         facts = Facts(
             kind="started" if what == "a" else "finished",
@@ -139,7 +139,7 @@ def decisions_of(steps: Iterable[tuple[str, int, int]]) -> list[Decision]:
             key=(f"tool{tool}", b"\0" * 16),
             outcome=bytes([outcome] * 8) if what == "b" else None,
         )
-        found += apply(state, facts, policy).decisions
+        found += [made.as_read() for made in apply(state, facts, policy).decisions]
     return found
 
 

@@ -173,7 +173,8 @@ class Lab:
             home = RunPartition(self.settings.topics.tool_calls, number)
             facts = facts_of(parsed, data, partition=home, offset=offsets[event.topic, number], timestamp=0)
             offsets[event.topic, number] += 1
-            decisions += apply(states.setdefault(event.run_id, RunState(event.run_id)), facts, document).decisions
+            made = apply(states.setdefault(event.run_id, RunState(event.run_id)), facts, document).decisions
+            decisions += [decision.as_read() for decision in made]
         return decisions
 
 
