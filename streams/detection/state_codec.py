@@ -7,7 +7,7 @@ appended with a default without a new version: readers ignore fields that they d
 import base64
 import re
 from dataclasses import astuple
-from typing import TypeVar
+from typing import Any
 
 import msgspec
 
@@ -30,8 +30,6 @@ _URL_SAFE = re.compile(r"[A-Za-z0-9_-]+")
 class StateVersionError(ValueError):
     """A stored state that this version cannot read."""
 
-
-T = TypeVar("T")
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(StoredState)
@@ -65,7 +63,7 @@ def decode(run_id: str, data: bytes) -> RunState:
 
     Raises `StateVersionError` for a record of a newer version, or one that is damaged.
     """
-    stored = _read(_decoder, run_id, data)
+    stored: StoredState = _read(_decoder, run_id, data)
     state = RunState(run_id)
     state.tool_offset, state.compaction_offset = stored.offsets
     state.tool_sequence, state.compaction_sequence = stored.sequences
@@ -90,10 +88,11 @@ def decode(run_id: str, data: bytes) -> RunState:
 
 def head(run_id: str, data: bytes) -> Head:
     """Return the head of a stored state; raises `StateVersionError` as `decode` does."""
-    return _read(_head_decoder, run_id, data)
+    found: Head = _read(_head_decoder, run_id, data)
+    return found
 
 
-def _read(decoder: msgspec.msgpack.Decoder[T], run_id: str, data: bytes) -> T:
+def _read(decoder: Any, run_id: str, data: bytes) -> Any:
     if not data or data[0] not in _READABLE:
         found = data[0] if data else "none"
         raise StateVersionError(

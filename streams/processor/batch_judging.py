@@ -1,0 +1,85 @@
+"""Judges the records of a batch: the worker's inner loop, without effects.
+
+One of the modules that are compiled where a compiler is (see `docs/design.md`, "Compiled engine").
+"""
+
+from collections.abc import Callable, Iterable
+from typing import final
+
+from schemas.cloudevents import InvalidEventError
+from schemas.made_decisions import MadeDecision
+from schemas.policy import PolicyDocument
+from schemas.settings import Settings
+from streams.detection.engine import apply, guard_status
+from streams.detection.facts import RunPartition
+from streams.detection.run_state import RunState
+from streams.processor.intake import read_at
+from streams.processor.misrouted import destination
+from streams.transport import Record
+
+
+@final
+class Judged:
+    """What the records of a batch bring.
+
+    `effects` counts what became of the events. `refused` are the records that are no events, `misrouted` those of other
+    partitions, by partition. `armed` are the runs that a compaction put under guard, with the outcomes that it will look at.
+    `latest` is the latest time of an event, in milliseconds.
+    """
+
+    __slots__ = ("armed", "decisions", "effects", "latest", "misrouted", "refused")
+
+    def __init__(self) -> None:
+        self.decisions: list[MadeDecision] = []
+        self.effects: dict[str, int] = {}
+        self.refused: list[tuple[Record, InvalidEventError]] = []
+        self.misrouted: dict[int, list[Record]] = {}
+        self.armed: list[tuple[Record, RunState, int]] = []
+        self.latest = 0
+
+
+def judge_records(
+    records: Iterable[Record],
+    *,
+    home: RunPartition,
+    partitions: int,
+    policy: PolicyDocument,
+    settings: Settings,
+    run_ttl_ms: int,
+    decoded: dict[str, RunState],
+    decode: Callable[[str], RunState],
+    touched: set[str],
+) -> Judged:
+    """Apply the events of a batch to their runs, in place.
+
+    `decoded` are states at hand, `decode` gives (and keeps) another one; `touched` takes the runs whose state changed.
+    """
+    judged = Judged()
+    effects = judged.effects
+    for record in records:
+        try:
+            run_id, facts = read_at(home, record, settings=settings)
+            elsewhere = destination(run_id, record, partitions=partitions)
+        except InvalidEventError as error:
+            judged.refused.append((record, error))
+            continue
+        if elsewhere is not None:
+            judged.misrouted.setdefault(elsewhere, []).append(record)
+            continue
+        state = decoded.get(run_id)
+        if state is None:
+            state = decode(run_id)
+        applied = apply(state, facts, policy, run_ttl_ms=run_ttl_ms)
+        effect = applied.effect
+        effects[effect] = effects.get(effect, 0) + 1
+        if effect != "redelivered":
+            touched.add(run_id)
+        if facts.time > judged.latest:
+            judged.latest = facts.time
+        if applied.decisions:
+            judged.decisions.extend(applied.decisions)
+        if facts.arms and (effect == "applied" or effect == "late_compaction"):
+            armed, attempts = guard_status(state, policy)
+            if armed:
+                judged.armed.append((record, state, attempts))
+    return judged
