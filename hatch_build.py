@@ -31,8 +31,8 @@ from setuptools import setup
 setup(name="engine", ext_modules=mypycify(["--config-file=types.ini", *{modules!r}], opt_level="3", group_name="loopwarden"))
 """
 
-#: Other packages count as not there, so that an isolated build and this folder give the same code; mypy in strict mode, with all of
-#: them, is a check of its own. What is wrong for want of them matters in the compiled modules only.
+#: Other packages count as not there, so that an isolated build and this folder give the same code (mypy in strict mode, with all
+#: of them, is a check of its own). What is wrong for want of them matters in the compiled modules only.
 _TYPES = "[mypy]\nno_site_packages = True\nignore_missing_imports = True\nignore_errors = True\n"
 _OF_COMPILED = "[mypy-{name}]\nignore_errors = False\n"
 
@@ -83,12 +83,14 @@ def compile_engine(modules: list[str], folder: Path) -> list[Path]:
         Path(work, "types.ini").write_text(_TYPES + "".join(_OF_COMPILED.format(name=name) for name in names))
         done = subprocess.run(command, cwd=work, env=environment, capture_output=True, text=True, check=False)  # noqa: S603  (our own script)
     if done.returncode:
-        print(
-            f"loopwarden: the engine is not compiled and runs as Python:\n{done.stdout[-2000:]}{done.stderr[-2000:]}",
-            file=sys.stderr,
-        )
+        complain(f"the engine is not compiled and runs as Python:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
         return []
     return [path.relative_to(folder) for path in sorted(folder.rglob("*.so")) if "temporary" not in path.parts]
+
+
+def complain(text: str) -> None:
+    """Say something to whoever builds."""
+    sys.stderr.write(f"loopwarden: {text}\n")
 
 
 def put_beside_sources(built: list[Path], folder: Path) -> None:
@@ -110,7 +112,7 @@ def main() -> int:
         remove_compiled()
         return 0
     if not can_compile() or importlib.util.find_spec("mypyc") is None:
-        print("loopwarden: no C compiler, no Python headers or no mypy here: the engine runs as Python", file=sys.stderr)
+        complain("no C compiler, no Python headers or no mypy here: the engine runs as Python")
         return 0
     hook = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["hooks"]["custom"]
     with tempfile.TemporaryDirectory() as folder:

@@ -13,7 +13,7 @@ from typing import Literal, final
 
 from mypy_extensions import mypyc_attr
 
-from schemas.decisions import Decision
+from schemas.made_decisions import MadeDecision
 from schemas.policy import PolicyDocument
 from streams.detection import guard as compaction_guard
 from streams.detection.facts import Facts, RunPartition
@@ -37,7 +37,7 @@ class Applied:
 
     __slots__ = ("decisions", "effect")
 
-    def __init__(self, effect: Effect, decisions: list[Decision]) -> None:
+    def __init__(self, effect: Effect, decisions: list[MadeDecision]) -> None:
         self.effect: Effect = effect
         self.decisions = decisions
 
@@ -77,7 +77,7 @@ def apply(state: RunState, event: Facts, policy: PolicyDocument, *, run_ttl_ms: 
     return Applied(effect, expired + turn.decisions if expired else turn.decisions)
 
 
-def expire(state: RunState, partition: RunPartition, policy: PolicyDocument, *, keep_waiting: bool = False) -> list[Decision]:
+def expire(state: RunState, partition: RunPartition, policy: PolicyDocument, *, keep_waiting: bool = False) -> list[MadeDecision]:
     """Forget a run that has been idle for too long; what stood is released.
 
     Compactions that wait for its next tool call are kept on demand: they may have come long after the last one.
@@ -91,7 +91,7 @@ def expire(state: RunState, partition: RunPartition, policy: PolicyDocument, *, 
     return turn.decisions
 
 
-def judge_again(state: RunState, partition: RunPartition, policy: PolicyDocument) -> list[Decision]:
+def judge_again(state: RunState, partition: RunPartition, policy: PolicyDocument) -> list[MadeDecision]:
     """Bring a run's standing verdicts under another policy without an event."""
     turn = _Turn(state, partition, policy)
     if state.policy_version != policy.version and not state.ended:

@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Literal
 
-from schemas.decisions import Action, Decision
+from schemas.decisions import Action
+from schemas.made_decisions import MadeDecision
 from schemas.policy import EffectivePolicy, PolicyDocument
 from streams.detection.decision_of_standing import decision_of
 from streams.detection.detectors import first_verdict, rules_for, unknown_tool_repeat
@@ -40,7 +41,7 @@ class StandingVerdicts:
         self.state = state
         self.partition = partition
         self.policy, self.judges, self.quiet_below = rules_for(document, state.agent_id)
-        self.decisions: list[Decision] = []
+        self.decisions: list[MadeDecision] = []
 
     def release_all(self) -> None:
         """Say of all that stands that it no longer does."""
