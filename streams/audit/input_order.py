@@ -16,11 +16,14 @@ def in_order(tool_calls: Iterable[Input], compactions: Iterable[Input], eras: Se
     Events below the offsets of an era come before all events at or above them. A compaction without a sequence counts at its
     own time: its place is where it is read.
     """
-    others = iter(compactions)
+    calls, others = iter(tool_calls), iter(compactions)
     waiting = next(others, None)
     bounds = iter([(era.tool_calls_offset, era.compactions_offset) for era in eras[1:]])
     bound = next(bounds, None)
-    for call in tool_calls:
+    while waiting is not None:
+        call = next(calls, None)
+        if call is None:
+            break
         while bound is not None and call.facts.offset >= bound[0]:
             while waiting is not None and waiting.facts.offset < bound[1]:
                 yield waiting
@@ -34,6 +37,7 @@ def in_order(tool_calls: Iterable[Input], compactions: Iterable[Input], eras: Se
             yield waiting
             waiting = next(others, None)
         yield call
+    yield from calls  # without compactions there is nothing to be put in order
     while waiting is not None:
         yield waiting
         waiting = next(others, None)

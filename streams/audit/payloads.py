@@ -27,8 +27,14 @@ def payload_of(decision: MadeDecision | Decision) -> dict[str, Any]:
 
 
 def comparable(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return published data without nulls and without the time of the decision."""
-    return {name: value for name, value in data.items() if value is not None and name != _UNCOMPARED}
+    """Return published data without the time of the decision, and without nulls: a field that is not there says the same."""
+    return {name: _without_nulls(value) for name, value in data.items() if value is not None and name != _UNCOMPARED}
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _without_nulls(inner) for name, inner in value.items() if inner is not None}
+    return [_without_nulls(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
 def digest_of(payload: Mapping[str, Any]) -> bytes:
@@ -42,8 +48,12 @@ def differences(published: Mapping[str, Any], recomputed: Mapping[str, Any]) -> 
     return tuple(
         FieldDifference(path, theirs.get(path), ours.get(path))
         for path in sorted({*ours, *theirs})
-        if ours.get(path) != theirs.get(path)
+        if _as_json(ours.get(path)) != _as_json(theirs.get(path))
     )
+
+
+def _as_json(value: Any) -> bytes:
+    return orjson.dumps(value)  # for Python 1, 1.0 and true are equal
 
 
 def _leaves(path: str, value: Any) -> Iterator[tuple[str, Any]]:

@@ -4,12 +4,14 @@ import gc
 import multiprocessing
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
-#: Records below which one process is faster: starting another takes about a second.
+#: Records below which one process is faster: where another has to be started afresh it takes about a second.
 WORTH_A_PROCESS = 100_000
 
 #: Allocations between two garbage collections. Runs are many small objects that live long, and Python's 700 has them looked
@@ -44,7 +46,7 @@ def in_processes(
             for task in tasks:
                 yield work(task, on_progress)
         return
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context(start_method())
     counter = context.Value("q", 0)
     biggest_first = [task for _, task in sorted(zip(records, tasks, strict=True), key=lambda pair: -pair[0])]
     with ProcessPoolExecutor(number, context, initializer=_begin_process, initargs=(counter,)) as pool:
@@ -66,12 +68,22 @@ def in_processes(
             raise
 
 
+def start_method() -> str:
+    """Return how processes are started: as copies of this one, which takes no time, where that is safe.
+
+    A copy has no other threads, but what they hold stays locked in it; so only a process without any is copied.
+    """
+    threads = Path("/proc/self/task")
+    return "fork" if sys.platform == "linux" and len(list(threads.iterdir())) == 1 else "spawn"
+
+
 _counter: Any = None
 
 
 def _begin_process(counter: Any) -> None:
     global _counter
     _counter = counter
+    gc.freeze()  # what a copy has from its parent is not looked through
     gc.set_threshold(GC_THRESHOLD)
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # ends at once and without a traceback; the parent says what there is to say
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})

@@ -8,13 +8,15 @@ import sqlite3
 from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
 
-import orjson
+import msgspec
 
-from schemas.cloudevents import InvalidEventError
+from schemas import json_text
+from schemas.cloudevents import InvalidEventError, parse
 from schemas.decisions import DECISION_TYPE, Decision, Origin
 from schemas.policy_applied import POLICY_APPLIED_TYPE, PolicyApplied
-from streams.audit.inputs import InputRecord
+from streams.audit.inputs import LogRecord
 from streams.audit.payloads import comparable, digest_of
+from streams.audit.wire_form import Head, in_wire_form
 from streams.detection.engine import ENGINE_VERSION
 
 #: KiB of the database that stay in memory.
@@ -23,6 +25,9 @@ _CACHE_KIB = 64 * 1024
 #: Decisions dated behind the range that are remembered, to see whether their tool calls exist at all.
 MAX_DATED_BEHIND = 10_000
 
+#: Beginnings of runs that are remembered, so that each decision of a run need not be asked about.
+_MAX_BEGUN = 10_000
+
 #: Why a published decision is not compared.
 Unreproducible = Literal["expired", "beginning", "policy", "engine"]
 
@@ -30,7 +35,7 @@ Role = Literal["abort", "withdrawal", "other"]
 
 
 class Published(NamedTuple):
-    """A decision on the topic.
+    """A decision on the topic; `digest` is that of its wire form, or of its payload when it has another form.
 
     `uncompared` says why nothing can be said about it, `again` that it was asked for before: two orders of the input topics may
     bring the same abort.
@@ -52,7 +57,7 @@ class Unmatched(NamedTuple):
 
 
 class PublishedDecisions:
-    """Decisions about the tool calls from `start` up to `end`, in the order of the topic.
+    """Decisions of a partition of `topic` about the tool calls from `start` up to `end`, in the order of the topic.
 
     `log_start` is the first tool-call offset that still exists, `open_end` says that the range goes as far as the topic did,
     `before` is the version of the policy that is known for what comes before the first marker.
@@ -60,13 +65,26 @@ class PublishedDecisions:
     decisions dated outside the range.
     """
 
-    def __init__(self, *, start: int, end: int, log_start: int, open_end: bool = True, before: str | None = None) -> None:
+    def __init__(
+        self,
+        topic: str,
+        partition: int,
+        *,
+        start: int,
+        end: int,
+        log_start: int,
+        open_end: bool = True,
+        before: str | None = None,
+    ) -> None:
+        self._topic, self._partition = topic, partition
         self.copies = 0
         self.outside = 0
         self.unreadable: list[tuple[Origin, str]] = []
         self.markers: list[tuple[Origin, PolicyApplied]] = []
         #: decisions that are not compared, by reason, with the first of each
         self.uncompared: dict[Unreproducible, tuple[int, Origin]] = {}
+        #: whether there are copies that are not the same bytes
+        self.has_variants = False
         #: policies that are named before the first marker
         self.unmarked: set[str] = set()
         #: the first decisions that are dated behind the end of the range: the tool call and the record
@@ -79,6 +97,7 @@ class PublishedDecisions:
         self._last_marker = end if open_end else end - 1
         self._beyond = False
         self._before = before
+        self._begun: set[tuple[str, int]] = set()
         self._db = sqlite3.connect("", isolation_level=None, check_same_thread=False)
         self._db.executescript(
             f"PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA cache_size=-{_CACHE_KIB}; PRAGMA temp_store=FILE;"
@@ -93,33 +112,44 @@ class PublishedDecisions:
         """Give the temporary database back."""
         self._db.close()
 
-    def take(self, record: InputRecord) -> None:
+    def take(self, record: LogRecord) -> None:
         """Take in the next record of the decisions topic."""
-        origin = Origin(topic=record.topic, partition=record.partition, offset=record.offset)
+        found = in_wire_form(record)
+        if found is not None:
+            try:
+                self._take_decision(record.offset, found.head, found.digest)
+            except ValueError:
+                self._take_odd(record)
+            return
         try:
-            body = orjson.loads(record.value or b"")
+            body = json_text.loads(record.value or b"")
             kind, data = body["type"], body["data"]
-        except (orjson.JSONDecodeError, KeyError, TypeError):
-            self._take_odd(origin, record)
+        except (ValueError, KeyError, TypeError):
+            self._take_odd(record)
             return
         if kind == POLICY_APPLIED_TYPE:
-            self._take_marker(origin, record)
+            self._take_marker(record)
         elif kind == DECISION_TYPE:
             try:
-                self._take_decision(origin, record, body.get("id"), data)
-            except (KeyError, TypeError, ValueError, AttributeError):
-                self._take_odd(origin, record)
+                head = msgspec.convert(data, Head)
+                self._take_decision(record.offset, head, digest_of(payload_checked(body, record)))
+            except (KeyError, TypeError, ValueError, AttributeError, msgspec.ValidationError):
+                self._take_odd(record)
 
-    def _take_odd(self, origin: Origin, record: InputRecord) -> None:
+    def _origin(self, offset: int) -> Origin:
+        return Origin(topic=self._topic, partition=self._partition, offset=offset)
+
+    def _take_odd(self, record: LogRecord) -> None:
         try:
             Decision.from_record(record.value or b"", record.headers)
         except InvalidEventError as error:
             if error.code != "unknown_type":
-                self.unreadable.append((origin, str(error)))
+                self.unreadable.append((self._origin(record.offset), str(error)))
         else:
-            self.unreadable.append((origin, "not written by a worker: binary mode"))
+            self.unreadable.append((self._origin(record.offset), "not written by a worker: binary mode"))
 
-    def _take_marker(self, origin: Origin, record: InputRecord) -> None:
+    def _take_marker(self, record: LogRecord) -> None:
+        origin = self._origin(record.offset)
         try:
             marker = PolicyApplied.from_record(record.value or b"", record.headers)
         except InvalidEventError as error:
@@ -130,17 +160,15 @@ class PublishedDecisions:
         else:
             self.markers.append((origin, marker))
 
-    def _take_decision(self, origin: Origin, record: InputRecord, event_id: object, data: dict[str, Any]) -> None:
-        since, dated = data["since"]["offset"], data["as_of"]["offset"]
-        key = bytes.fromhex(data["decision_id"])
-        run_id: str = data["run_id"]
-        if not (type(since) is int and type(dated) is int and len(key) == 16):
-            raise TypeError("not a decision")
-        payload = envelope_checked(data, event_id=event_id, key=record.key)
+    def _take_decision(self, offset: int, head: Head, digest: bytes) -> None:
+        since, dated, run_id, version = head.since.offset, head.as_of.offset, head.run_id, head.policy_version
+        key = bytes.fromhex(head.decision_id)
+        if len(key) != 16:
+            raise ValueError("not the id of a decision")
         if not self.markers:
-            self.unmarked.add(data["policy_version"])
+            self.unmarked.add(version)
         if dated >= self._end and len(self.dated_behind) < MAX_DATED_BEHIND:
-            self.dated_behind.append((dated, record.offset))
+            self.dated_behind.append((dated, offset))
         elif dated < self._end:
             self.decided_until = max(self.decided_until, dated)
         if self._beyond or not self._start <= dated < self._end:
@@ -149,26 +177,32 @@ class PublishedDecisions:
         uncompared: Unreproducible | None = None
         if since < self._start:
             uncompared = "expired" if since < self._log_start else "beginning"
-        elif not self.markers and data["policy_version"] != self._before:
+        elif not self.markers and version != self._before:
             uncompared = "policy"
-        elif data["engine_version"] != ENGINE_VERSION:
+        elif head.engine_version != ENGINE_VERSION:
             uncompared = "engine"
             self.foreign_until = max(self.foreign_until, dated)
-        else:
-            self._db.execute("INSERT OR IGNORE INTO origins VALUES (?, ?)", (run_id.encode(), since))
-        digest = digest_of(payload)
+        elif (run_id, since) not in self._begun:
+            self._begins(run_id, since)
         added = self._db.execute(
             "INSERT OR IGNORE INTO decisions VALUES (?, ?, ?, ?, ?, ?, 0)",
-            (key, record.offset, digest, run_id.encode(), _role(data), uncompared),
+            (key, offset, digest, run_id.encode(), _role(head), uncompared),
         ).rowcount
         if added:
             if uncompared is not None:
-                self._set_aside(uncompared, origin)
+                self._set_aside(uncompared, self._origin(offset))
             return
         self.copies += 1
         first = self._db.execute("SELECT digest FROM decisions WHERE id = ?", (key,)).fetchone()[0]
         if first != digest:
-            self._db.execute("INSERT INTO variants VALUES (?, ?, ?)", (key, record.offset, digest))
+            self.has_variants = True
+            self._db.execute("INSERT INTO variants VALUES (?, ?, ?)", (key, offset, digest))
+
+    def _begins(self, run_id: str, since: int) -> None:
+        if len(self._begun) >= _MAX_BEGUN:
+            self._begun.clear()
+        self._begun.add((run_id, since))
+        self._db.execute("INSERT OR IGNORE INTO origins VALUES (?, ?)", (run_id.encode(), since))
 
     def _set_aside(self, reason: Unreproducible, origin: Origin) -> None:
         number, first = self.uncompared.get(reason, (0, origin))
@@ -193,6 +227,8 @@ class PublishedDecisions:
         return [Published(at, digest, uncompared), *self._variants(key)]
 
     def _variants(self, key: bytes) -> Iterator[Published]:
+        if not self.has_variants:
+            return
         for at, digest in self._db.execute("SELECT at, digest FROM variants WHERE id = ? ORDER BY at", (key,)).fetchall():
             yield Published(at, digest, None)
 
@@ -217,17 +253,33 @@ class PublishedDecisions:
             yield Unmatched(key.hex(), at, run, role)
 
 
-def envelope_checked(data: dict[str, Any], *, event_id: object, key: bytes | None) -> dict[str, Any]:
-    """Return the payload to compare; an event id or a record key that does not fit shows as a field of its own."""
+def payload_of_record(record: LogRecord) -> dict[str, Any]:
+    """Return the payload of a record of the decisions topic as it is compared; without a decision id when it has none."""
+    try:
+        return payload_checked(json_text.loads(record.value or b""), record)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        return {"(event)": f"not a decision: {error}"}
+
+
+def payload_checked(body: dict[str, Any], record: LogRecord) -> dict[str, Any]:
+    """Return the payload of a decision's event.
+
+    An event id or a record key that does not fit shows as a field of its own, and so does what makes the event unreadable.
+    """
+    data, event_id = body["data"], body.get("id")
     payload = comparable(data)
     if event_id != data["decision_id"]:
         payload["(event id)"] = event_id
-    if key != data["run_id"].encode():
-        payload["(record key)"] = None if key is None else key.decode(errors="replace")
+    if record.key != data["run_id"].encode():
+        payload["(record key)"] = None if record.key is None else record.key.decode(errors="replace")
+    try:
+        parse(record.value or b"", record.headers)
+    except InvalidEventError as error:
+        payload["(event)"] = str(error)
     return payload
 
 
-def _role(data: dict[str, Any]) -> Role:
-    if data["target"].get("scope") != "run":
+def _role(head: Head) -> Role:
+    if head.target.scope != "run":
         return "other"
-    return {"abort": "abort", "release": "withdrawal"}.get(data["action"], "other")  # type: ignore[return-value]  # the two are roles
+    return "abort" if head.action == "abort" else "withdrawal" if head.action == "release" else "other"

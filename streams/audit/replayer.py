@@ -1,7 +1,7 @@
 """The engine over the recorded inputs of one partition: what must have been decided, and what may have been."""
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from schemas.made_decisions import MadeDecision
@@ -105,11 +105,18 @@ class Replayer:
         self._beginning = next(self._beginnings, None)
         self._runs: dict[str, _LiveRun] = {}
         self._ended: deque[tuple[int, str]] = deque()
-        self._fed = 0
+        #: events so far
+        self.fed = 0
+        self._sweep_at = self._tidy_at = _SWEEP_EVERY
         self._time = 0
         self._clock = 0
         self._era = 0
         self._enter(0)
+
+    @property
+    def runs(self) -> Container[str]:
+        """The ids of the runs in memory, as they are at any time."""
+        return self._runs.keys()
 
     @property
     def live_runs(self) -> int:
@@ -131,31 +138,42 @@ class Replayer:
 
     def feed(self, event: Input) -> list[Recomputed]:
         """Apply the next event; all events below the offsets of the next era come before those at or above them."""
-        run_id, facts, timestamp = event
-        compaction = facts.kind == "compaction"
+        run_id, facts, timestamp = event.run_id, event.facts, event.timestamp
+        compaction, offset, time = facts.kind == "compaction", facts.offset, facts.time
         bound = self._bound
-        while bound is not None and facts.offset >= bound[compaction]:
+        while bound is not None and offset >= bound[compaction]:
             bound = self._enter(self._era + 1)
-        self._count(timestamp, facts.time)
+        self.fed += 1
+        if timestamp > self._time:
+            self._time = timestamp
+        if time > self._clock:
+            self._clock = time if time <= timestamp else max(timestamp, self._clock)  # a gateway's clock may be ahead
+        if self.fed >= self._tidy_at:
+            self._tidy_up()
         live = self._runs.get(run_id)
         if live is None:
             live = self._runs[run_id] = _LiveRun(run_id, self._era)
-        found = self._catch_up(live, facts) if live.era != self._era and not _is_duplicate(live.state, facts) else []
         state = live.state
-        if not compaction and self._beginning is not None and facts.offset >= self._beginning:
+        found: list[Recomputed] = []
+        if live.era != self._era and not _is_duplicate(state, facts):
+            found = self._catch_up(live, facts)
+            state = live.state
+        if self._beginning is not None and offset >= self._beginning and not compaction:
             found += self._begin_where_published(live, facts)
-        if live.forks or compaction:
+        if compaction or live.forks:
             found += self._fork(live, facts)
         before, lost = state.since, state.lost_outcome
-        applied = apply(state, facts, self._policy, run_ttl_ms=self._ttl)
-        live.seen_at = max(timestamp, live.seen_at)
+        decisions = apply(state, facts, self._policy, run_ttl_ms=self._ttl).decisions
+        if timestamp > live.seen_at:
+            live.seen_at = timestamp
         if state.since != before and state.since is not None:
             self._begun(live)
         if state.ended:
-            self._ended.append((self._fed, run_id))
-        if applied.decisions:
-            cause = Cause(compaction, facts.offset)
-            for decision in applied.decisions:
+            self._ended.append((self.fed, run_id))
+            self._tidy_at = min(self._tidy_at, self._ended[0][0] + ENDED_KEPT + 1)
+        if decisions:
+            cause = Cause(compaction, offset)
+            for decision in decisions:
                 made = Recomputed(decision, "due", cause, self._doubt(live, decision))
                 if decision.target.scope == "run":
                     made = _about_run(made, state, lost=lost if compaction else _OVER)
@@ -196,19 +214,18 @@ class Replayer:
                     yield Recomputed(decision, "maybe", doubt=self._doubt(live, decision), lost=lost)
         self._runs.clear()
 
-    def _count(self, timestamp: int, time: int) -> None:
-        self._fed += 1
-        if timestamp > self._time:
-            self._time = timestamp
-        if time > self._clock:
-            self._clock = min(time, max(timestamp, self._clock))  # a gateway's clock may be ahead
+    def _tidy_up(self) -> None:
+        """Forget ended runs whose stubs were kept long enough, and from time to time those that were idle for too long."""
         ended = self._ended
-        while ended and ended[0][0] < self._fed - ENDED_KEPT:
+        while ended and ended[0][0] < self.fed - ENDED_KEPT:
             _, gone = ended.popleft()
             if gone in self._runs and self._runs[gone].state.ended:
                 del self._runs[gone]
-        if self._ttl is not None and self._fed % _SWEEP_EVERY == 0:
-            self._sweep(self._ttl)
+        if self.fed >= self._sweep_at:
+            self._sweep_at = self.fed + _SWEEP_EVERY
+            if self._ttl is not None:
+                self._sweep(self._ttl)
+        self._tidy_at = min(self._sweep_at, ended[0][0] + ENDED_KEPT + 1 if ended else self._sweep_at)
 
     def _begin_where_published(self, live: _LiveRun, event: Facts) -> list[Recomputed]:
         """Forget an idle run of which the decisions say that it begins with this event."""

@@ -3,20 +3,19 @@
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
-
-import orjson
 
 from schemas.policy import PolicyDocument
 from schemas.settings import Settings
 from streams.audit.comparison import Comparison
 from streams.audit.findings import Finding, Tally
 from streams.audit.input_order import in_order
-from streams.audit.inputs import Input, InputReader, InputRecord
+from streams.audit.inputs import Input, InputReader, InputRecord, LogRecord, input_record
 from streams.audit.log_reader import LogReader
 from streams.audit.policy_timeline import Era, in_force_from, timeline
 from streams.audit.processes import OnProgress, in_processes
-from streams.audit.published import PublishedDecisions, envelope_checked
+from streams.audit.published import PublishedDecisions, payload_of_record
 from streams.audit.ranges import PartitionRange
 from streams.audit.replayer import Doubt, Replayer
 from streams.connection import Connection
@@ -95,6 +94,8 @@ class _Verification:
         given = None if self.task.policy is None else PolicyDocument.from_mapping(self.task.policy)
         covered = self.task.range
         published = PublishedDecisions(
+            self.topics.decisions,
+            self.number,
             start=covered.start,
             end=covered.end,
             log_start=covered.log_start,
@@ -102,8 +103,9 @@ class _Verification:
             before=None if given is None else given.version,
         )
         try:
-            for record in self._records(self.topics.decisions, *covered.decisions):
-                published.take(record)
+            for records in self._slices(self.topics.decisions, *covered.decisions):
+                for record in records:
+                    published.take(record)
             before = given if given is not None and published.unmarked <= {given.version} else None
             eras = in_force_from(timeline(published.markers, before=before), covered.start)
             return self._compare(published, eras)
@@ -131,14 +133,17 @@ class _Verification:
         # A policy may have come into force at compactions that were read after the end of the range was fixed.
         behind = max(covered.compactions[1], *(era.compactions_offset for era in eras))
         events = in_order(
-            self._events(intake, self.topics.tool_calls, covered.start, covered.end),
-            self._events(intake, self.topics.compactions, covered.compactions[0], behind),
+            chain.from_iterable(
+                intake.read_tool_calls(records, known=replayer.runs)
+                for records in self._slices(self.topics.tool_calls, covered.start, covered.end)
+            ),
+            self._compactions(intake, covered.compactions[0], behind),
             eras,
         )
         for event in events:
-            comparison.tally.events += 1
             for recomputed in replayer.feed(event):
                 self._keep(comparison.take(recomputed))
+        comparison.tally.events = replayer.fed
         for recomputed in replayer.finish():
             self._keep(comparison.take(recomputed))
         self._keep(comparison.finish())
@@ -154,18 +159,17 @@ class _Verification:
             if len(self.findings) < MAX_FINDINGS:
                 self.findings.append(finding)
 
-    def _records(self, topic: str, start: int, end: int) -> Iterator[InputRecord]:
+    def _slices(self, topic: str, start: int, end: int) -> Iterator[Sequence[LogRecord]]:
+        key = self.key
         for got in self.reader.read(topic, self.number, start, end):
-            key = self.key
-            for record in got.records:
-                if key is None or record.key == key or record.key is None:
-                    yield record
+            yield got.raw if key is None else [record for record in got.raw if record.key == key or record.key is None]
             self.on_progress(min(got.next_offset, end) - start)
             start = got.next_offset
 
-    def _events(self, intake: InputReader, topic: str, start: int, end: int) -> Iterator[Input]:
-        for record in self._records(topic, start, end):
-            if (event := intake.read(record)) is not None:
+    def _compactions(self, intake: InputReader, start: int, end: int) -> Iterator[Input]:
+        topic = self.topics.compactions
+        for record in chain.from_iterable(self._slices(topic, start, end)):
+            if (event := intake.read(input_record(topic, self.number, record))) is not None:
                 yield event
 
     def _wait_for(self, comparison: Comparison) -> None:
@@ -174,8 +178,7 @@ class _Verification:
         while comparison.awaited:
             _, end = self.reader.bounds(self.topics.decisions, self.number)
             for record in self.reader.records(self.topics.decisions, self.number, at, end):
-                if (payload := _payload(record)) is not None:
-                    self._keep(comparison.came_late(payload, record.offset))
+                self._keep(comparison.came_late(payload_of_record(record), record.offset))
             at = end
             if time.time() > self.task.wait_until:
                 break
@@ -197,15 +200,7 @@ class _DecisionSlices:
             _, end = self._reader.bounds(self._topic, self._partition)
             got = next(iter(self._reader.read(self._topic, self._partition, offset, end)))
             self._records = {record.offset: record for record in got.records}
-        return _payload(self._records[offset]) or {}
-
-
-def _payload(record: InputRecord) -> dict[str, Any] | None:
-    try:
-        body = orjson.loads(record.value or b"")
-        return envelope_checked(body["data"], event_id=body.get("id"), key=record.key)
-    except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
-        return None
+        return payload_of_record(self._records[offset])
 
 
 def _known_from(eras: Sequence[Era]) -> tuple[int, Doubt] | None:

@@ -1,16 +1,16 @@
 """Applies batches to runs, and writes in the order that loses nothing: decisions, then states, then offsets.
 
-Dead letters and decisions of a batch are acknowledged before the next batch. The states touched since the last commit are written
-once per commit, in slices between batches, so a state in the changelog never holds an event whose decisions are not on their
-topic. Only when all of them are written are the batches done that had come before, and their offsets committed.
+Dead letters and decisions of the batches that are processed together are acknowledged before anything else is done: no state is
+written with an event in it whose decisions are not on their topic.
 """
 
 import asyncio
 import time
 from collections import Counter as Tally
 from collections import defaultdict
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
+from itertools import chain
 from typing import Any
 
 import structlog
@@ -24,6 +24,7 @@ from schemas.settings import Settings
 from streams.detection.engine import ENGINE_VERSION, apply, expire, guard_status, judge_again
 from streams.detection.facts import RunPartition
 from streams.processor import metrics
+from streams.processor.commits import Commits
 from streams.processor.dead_letters import dead_letter, send_dead_letters
 from streams.processor.intake import read_at
 from streams.processor.misrouted import destination, sent_on
@@ -45,10 +46,6 @@ from streams.transport import (
 #: Runs judged again under a new policy between two batches: about 20 ms of work.
 RUNS_PER_SLICE = 500
 
-#: Runs whose states are written between two batches, about 10 ms of work, and the slices that a commit has at most.
-RUNS_PER_WRITE = 200
-SLICES_PER_COMMIT = 8
-
 log = structlog.get_logger()
 
 
@@ -69,24 +66,20 @@ class RunProcessor:
         self.record_times: dict[TP, int] = {}
         metrics.begin(self.topics)
         self._source = f"loopwarden/{settings.group}"
-        self._pending: list[Batch] = []
-        #: Batches that the commit under way covers, None when there is none, and the size of its slices.
-        self._covered: list[Batch] | None = None
-        self._slice = RUNS_PER_WRITE
         self._next_offsets: dict[TP, int] = {}
-        self._committed_at = time.monotonic()
+        self.commits = Commits(app=app, runs=self.runs, topics=self.topics, interval=settings.commit_interval)
 
     # -- batches ---------------------------------------------------------------------------------------------------------------
 
-    async def process(self, batch: Batch) -> None:
-        """Apply a batch; commit when it is time.
+    async def process(self, *batches: Batch) -> None:
+        """Apply batches; commit when it is time.
 
-        A batch that may be another worker's by now is dropped: it is delivered again to whoever owns it.
+        Batches that may be another worker's by now are dropped: they are delivered again to whoever owns them.
         """
         await self.policies.known.wait()
-        async with self._turn("batch dropped, it will be processed again"):
-            await self._process(batch)
-            await self._commit_a_slice()
+        async with self._turn("batches dropped, they will be processed again"):
+            await self._process(batches)
+            await self.commits.go_on()
 
     @asynccontextmanager
     async def _turn(self, what_stale_means: str) -> AsyncIterator[None]:
@@ -104,31 +97,47 @@ class RunProcessor:
                 self._forget()
                 raise
 
-    async def _process(self, batch: Batch) -> None:
-        policy = self.policies.announced(batch.partition)
-        if policy is None:
-            batch.ensure_owned()
-            await self.policies.change(self.policies.due(), self)
+    async def _process(self, batches: Sequence[Batch]) -> None:
+        for batch in batches:  # before any is applied: a change of policy commits
+            if self.policies.announced(batch.partition) is None:
+                batch.ensure_owned()
+                await self.policies.change(self.policies.due(), self)
+        by_partition: defaultdict[int, list[tuple[Batch, _Applied]]] = defaultdict(list)
+        for batch in batches:
             policy = self.policies.announced(batch.partition)
-        if policy is None:
-            raise StaleBatch(f"{batch}: its partition has no policy: it is not owned any more")
-        began = time.perf_counter()
-        applied = self._apply(batch, policy)
-        batch.ensure_owned()
-        for partition, records in applied.misrouted.items():
-            await self._send_on(batch, partition, records, applied)
+            if policy is None:
+                raise StaleBatch(f"{batch}: its partition has no policy: it is not owned any more")
+            began = time.perf_counter()
+            applied = self._apply(batch, policy)
+            applied.seconds = time.perf_counter() - began
+            by_partition[batch.partition].append((batch, applied))
+        # Those of a partition in order, the partitions side by side; none is left to go on by itself when another fails.
+        writes = [self._write(pairs) for pairs in by_partition.values() if any(applied.to_write for _, applied in pairs)]
+        for outcome in await asyncio.gather(*writes, return_exceptions=True):
+            if isinstance(outcome, BaseException):
+                raise outcome
+        for batch, applied in chain.from_iterable(by_partition.values()):
             batch.ensure_owned()
-        await send_dead_letters(self.app, self.topics.dead_letters(batch.topic), batch.partition, applied.letters)
-        batch.ensure_owned()
-        await self._publish(batch.partition, applied.decisions)
-        metrics.observe_latency(applied.decisions)
-        seconds = time.perf_counter() - began
-        metrics.count_batch(batch.topic, seconds=seconds, results=applied.results, dead_letters=applied.letter_codes)
-        tp = TP(batch.topic, batch.partition)
-        self._next_offsets[tp] = batch.last_offset + 1
-        self.record_times[tp] = batch.records[-1].timestamp
-        batch.processed()
-        self._pending.append(batch)
+            metrics.count_batch(batch.topic, seconds=applied.seconds, results=applied.results, dead_letters=applied.letter_codes)
+            tp = TP(batch.topic, batch.partition)
+            self._next_offsets[tp] = batch.last_offset + 1
+            self.record_times[tp] = batch.records[-1].timestamp
+            self.commits.add(batch, len(batch.records))
+            batch.processed()
+
+    async def _write(self, of_partition: Iterable[tuple[Batch, "_Applied"]]) -> None:
+        """Write what batches of a partition bring, each acknowledged before the next."""
+        for batch, applied in of_partition:
+            began = time.perf_counter()
+            batch.ensure_owned()
+            for partition, records in applied.misrouted.items():
+                await self._send_on(batch, partition, records, applied)
+                batch.ensure_owned()
+            await send_dead_letters(self.app, self.topics.dead_letters(batch.topic), batch.partition, applied.letters)
+            batch.ensure_owned()
+            await self._publish(batch.partition, applied.decisions)
+            metrics.observe_latency(applied.decisions)
+            applied.seconds += time.perf_counter() - began
 
     def _apply(self, batch: Batch, policy: PolicyDocument) -> "_Applied":
         applied = _Applied()
@@ -198,42 +207,14 @@ class RunProcessor:
         while more:
             more = False
             async with self._turn("commit dropped, its batches will be processed again"):
-                if self._pending or self._covered or (self.runs.unwritten and self.app.consumer.lease.held):
-                    more = await self._commit_a_slice()
+                if self.commits.waiting or (self.runs.unwritten and self.app.consumer.lease.held):
+                    more = await self.commits.go_on()
             await asyncio.sleep(0)  # lets a batch in between
-
-    async def _commit_a_slice(self) -> bool:
-        """Go on with the commit under way, begin one when it is time; return whether more of it is left."""
-        if self._covered is None:
-            if time.monotonic() - self._committed_at < self.settings.commit_interval:
-                return False
-            self._begin_commit()
-        if await self.runs.write_slice(self._slice, is_committed=self._is_committed, ensure_owned=self.ensure_owned):
-            return True
-        self._end_commit()
-        await self._commit_offsets()
-        return False
-
-    def _begin_commit(self) -> None:
-        runs = self.runs.begin_round()
-        self._slice = max(RUNS_PER_WRITE, -(-runs // SLICES_PER_COMMIT))
-        self._covered = [*(self._covered or ()), *self._pending]
-        self._pending.clear()
-
-    def _end_commit(self) -> None:
-        self.ensure_owned()
-        for batch in self._covered or ():
-            batch.done()
-        self._covered = None
-
-    async def _commit_offsets(self) -> None:
-        await self.app.consumer.commit()
-        self._committed_at = time.monotonic()
 
     async def release(self, partitions: frozenset[TP]) -> None:
         """Write what is pending before partitions are given back; their offsets are committed by the caller."""
         async with self.lock:
-            await self._write_states()
+            await self.commits.write_states()
             log.info("partitions given back", partitions=sorted({tp.partition for tp in partitions}))
 
     async def take_over(self, partitions: frozenset[TP]) -> None:
@@ -250,33 +231,15 @@ class RunProcessor:
     def _forget(self) -> None:
         self.runs.forget()
         self.policies.forget_progress()
-        self._pending.clear()
-        self._covered = None
+        self.commits.forget()
 
     async def commit(self) -> None:
         """Write all states, then commit the offsets of the batches in them."""
-        await self._write_states()
-        await self._commit_offsets()
+        await self.commits.commit()
 
     def ensure_owned(self) -> None:
         """Raise `StaleBatch` when the partitions may not be ours any more."""
-        for batch in (*self._pending, *(self._covered or ())):
-            batch.ensure_owned()
-        if not self.app.consumer.lease.held:
-            raise StaleBatch("no heartbeat was answered in time")
-
-    async def _write_states(self) -> None:
-        if not self._pending and self._covered is None and not self.runs.unwritten:
-            return
-        self._begin_commit()
-        while await self.runs.write_slice(self._slice, is_committed=self._is_committed, ensure_owned=self.ensure_owned):
-            pass
-        self._end_commit()
-
-    def _is_committed(self, partition: int, offsets: tuple[int, int]) -> bool:
-        committed = self.app.consumer.committed_offset
-        of_topics = zip(self.topics.inputs, offsets, strict=True)
-        return all(offset < committed(TP(topic, partition)) for topic, offset in of_topics if offset >= 0)
+        self.commits.ensure_owned()
 
     def next_offset(self, topic: str, partition: int) -> int:
         """Return the first offset of an input that no batch was processed of."""
@@ -334,7 +297,7 @@ class RunProcessor:
             self.ensure_owned()
             await self._publish(partition, decisions)
             if not keys:
-                await self._write_states()
+                await self.commits.write_states()
                 await self.policies.all_judged(partition, self)
             return True
         return False
@@ -352,7 +315,7 @@ class RunProcessor:
                 for partition in self.policies.owned
             }
             self.expiry.begin_pass(self.runs, next_offsets)
-            found = self.expiry.next_slice(self.runs, self._is_committed)
+            found = self.expiry.next_slice(self.runs, self.commits.is_committed)
             if found is None:
                 return False
             partition, policy = found.partition, self.policies.of(found.partition)
@@ -375,11 +338,16 @@ class RunProcessor:
 class _Applied:
     """What a batch brings."""
 
-    __slots__ = ("decisions", "letter_codes", "letters", "misrouted", "results")
+    __slots__ = ("decisions", "letter_codes", "letters", "misrouted", "results", "seconds")
 
     def __init__(self) -> None:
+        self.seconds = 0.0
         self.results: Tally[str] = Tally()
         self.letter_codes: Tally[str] = Tally()
         self.letters: list[ProducerRecord] = []
         self.misrouted: defaultdict[int, list[Record]] = defaultdict(list)
         self.decisions: list[MadeDecision] = []
+
+    @property
+    def to_write(self) -> bool:
+        return bool(self.decisions or self.letters or self.misrouted)

@@ -71,13 +71,13 @@ def create_app(
             on_failure(error)
 
     @app.agent(topic)
-    async def judge_runs(batches: Any) -> None:
-        batch: Batch
-        async for batch in batches:
+    async def judge_runs(rounds: Any) -> None:
+        batches: tuple[Batch, ...]
+        async for batches in rounds:
             try:
-                await processor.process(batch)
+                await processor.process(*batches)
             except Exception as error:
-                give_up("worker stops: its batch could not be processed", error, batch=str(batch))
+                give_up("worker stops: its batches could not be processed", error, batches=", ".join(map(str, batches)))
                 raise
 
     async def dead_letter_policy(record: Any, error: InvalidEventError) -> None:

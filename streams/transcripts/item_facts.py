@@ -21,13 +21,14 @@ def item_facts(
     and `ValueError` for content that cannot be hashed.
     """
     run = item.run
+    session_id, agent_id = run.session_id and _whole(run.session_id), run.agent_id and _whole(run.agent_id)
     moment = item.time if item.time is not None else time
     if isinstance(item, Compacted):
         arms = item.will_retry is True
-        return Facts("compaction", LOG, offset, moment, sequence, run.session_id, run.agent_id, arms=arms)
+        return Facts("compaction", LOG, offset, moment, sequence, session_id, agent_id, arms=arms)
     if isinstance(item, RunFinished):
-        return Facts("ended", LOG, offset, moment, sequence, run.session_id, run.agent_id)
-    tool = normalize_tool(item.tool)
+        return Facts("ended", LOG, offset, moment, sequence, session_id, agent_id)
+    tool, call_id = _whole(normalize_tool(item.tool)), item.call_id and _whole(item.call_id)
     key = (tool, bytes.fromhex(item.args_hash or args_hash(item.params)))
     poll = bool(item.poll) if item.poll is not None or item.params is MISSING else is_poll(tool, item.params)
     if not isinstance(item, CallFinished):
@@ -38,16 +39,20 @@ def item_facts(
             offset,
             moment,
             sequence,
-            run.session_id,
-            run.agent_id,
-            item.call_id,
+            session_id,
+            agent_id,
+            call_id,
             key,
             poll,
         )
-    outcome, unknown_tool = _outcome(item)
-    return Facts(
-        "finished", LOG, offset, moment, sequence, run.session_id, run.agent_id, item.call_id, key, poll, outcome, unknown_tool
-    )
+    outcome, missing = _outcome(item)
+    unknown_tool = missing and _whole(missing)
+    return Facts("finished", LOG, offset, moment, sequence, session_id, agent_id, call_id, key, poll, outcome, unknown_tool)
+
+
+def _whole(name: str) -> str:
+    # Logs may cut a name in the middle of a character: a lone surrogate, which decisions and states cannot hold.
+    return name if name.isascii() else name.encode(errors="replace").decode()
 
 
 def _outcome(item: CallFinished) -> tuple[bytes | None, str | None]:

@@ -2,9 +2,11 @@
 
 from collections import deque
 from collections.abc import Iterator
+from typing import Any
 
 from schemas.policy import PolicyDocument
 from schemas.settings import Settings
+from streams.detection import state_codec
 from streams.detection.engine import apply
 from streams.detection.facts import Facts
 from streams.detection.history import SignatureKey
@@ -66,6 +68,13 @@ class _Run:
         self.head: list[Mark] = []
         self.tail: deque[Mark] = deque()
         self.hidden = 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Write the state as workers do: a compiled one cannot be pickled."""
+        return {**self.__dict__, "state": state_codec.encode(self.state)}
+
+    def __setstate__(self, kept: dict[str, Any]) -> None:
+        self.__dict__.update(kept, state=state_codec.decode(kept["ref"].run_id, kept["state"]))
 
     def report(self) -> RunReport:
         verdict: Verdict = "stopped" if self.stopped else "warned" if self.loops.all else "healthy"

@@ -1,4 +1,4 @@
-"""What a Faust agent receives from a batch topic: a slice of one partition."""
+"""What a Faust agent receives from a batch topic: slices of partitions."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -98,19 +98,20 @@ class Batch:
 
 
 class BatchMessage(ConsumerMessage):
-    """Faust's envelope around a batch, as its conductor, queues and streams expect one."""
+    """Faust's envelope around batches, as its conductor, queues and streams expect one."""
 
-    __slots__ = ("batch",)
+    __slots__ = ("batches",)
 
-    batch: Batch
+    batches: tuple[Batch, ...]
 
     @classmethod
-    def of(cls, tp: TP, batch: Batch, timestamp_ms: int) -> "BatchMessage":
-        """Wrap a batch; its offset for Faust is that of the last record."""
+    def of(cls, batches: tuple[Batch, ...], timestamp_ms: int) -> "BatchMessage":
+        """Wrap batches; topic, partition and offset for Faust are those of the last record of the first one."""
+        first = batches[0]
         message = cls(
-            topic=tp.topic,
-            partition=tp.partition,
-            offset=batch.last_offset,
+            topic=first.topic,
+            partition=first.partition,
+            offset=first.last_offset,
             timestamp=(timestamp_ms or 0) / 1000.0,
             timestamp_type=0,
             headers=None,
@@ -119,16 +120,17 @@ class BatchMessage(ConsumerMessage):
             checksum=None,
             serialized_key_size=0,
             serialized_value_size=0,
-            tp=tp,
+            tp=TP(first.topic, first.partition),
         )
-        message.batch = batch
+        message.batches = batches
         return message
 
     def _get_generation(self) -> int:
-        return self.batch.generation
+        # Some that were taken back do not make the others go unnoticed: whoever writes for them is told.
+        return max(batch.generation for batch in self.batches)
 
     def _ignore(self, value: object) -> None:
-        """Accept what Faust's constructor assigns; the batch knows better."""
+        """Accept what Faust's constructor assigns; the batches know better."""
 
-    #: In place of Faust's plain attribute, so that its streams skip a batch as soon as it is taken back.
+    #: In place of Faust's plain attribute, so that its streams skip batches as soon as they are taken back.
     generation_id: Any = property(_get_generation, _ignore)

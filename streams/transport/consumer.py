@@ -11,11 +11,12 @@ from faust.transport.consumer import ensure_TP, ensure_TPset
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 
-from streams.transport.batch import Batch, BatchMessage, Record, StaleBatch
+from streams.transport.batch import Batch, BatchMessage, StaleBatch
 from streams.transport.fetch_thread import FetchThread
 from streams.transport.foreign_stores import discard_foreign_stores
 from streams.transport.partition_lease import PartitionLease
 from streams.transport.progress import Delivery, Progress
+from streams.transport.rounds import Round, Slices, next_round
 from streams.transport.table import BatchTable
 from streams.transport.topic import BatchTopic
 
@@ -26,11 +27,6 @@ MAX_UNPROCESSED = 8
 #: Seconds a fetch may wait for records: also the longest that a newly resumed partition goes unnoticed.
 FETCH_TIMEOUT = 0.2
 
-#: Fetches smaller than this (records) are followed by a pause of `LINGER` seconds: at a low load the next slice then is
-#: larger, and the worker does not spend its time on slices of a handful.
-SMALL_FETCH = 200
-LINGER = 0.005
-
 #: Seconds between two looks when there is nothing to fetch from, or no lease to work under.
 IDLE = 0.05
 
@@ -38,7 +34,7 @@ IDLE = 0.05
 class Consumer(driver.Consumer):
     """Faust's consumer with batches for `BatchTopic`s; other topics (and changelogs) are delivered as Faust does.
 
-    What differs for batch topics: one event is a slice of one partition; offsets move over done batches only, whatever
+    What differs for batch topics: one event is a slice of each partition; offsets move over done batches only, whatever
     Faust acks; and nothing is lost around seeks and rebalances. For that, one lock is held over a fetch and its
     delivery, and over a seek; aiokafka gets a frozen set of partitions (an empty live set means "all" to it);
     partitions are held back until Faust's flow itself resumes (in between it clears the agents' queues); and partitions
@@ -293,7 +289,7 @@ class Consumer(driver.Consumer):
         fetched = await self._getmany(set(active), FETCH_TIMEOUT)
         records = {ensure_TP(tp): found for tp, found in fetched.items() if found}
         await self._deliver(records, generation)
-        return LINGER if 0 < sum(map(len, records.values())) < SMALL_FETCH else 0.0
+        return 0.0
 
     async def _try_to_start_over(self) -> bool:
         if self.app.rebalancing or self.app.in_recovery:
@@ -319,7 +315,7 @@ class Consumer(driver.Consumer):
 
     async def _deliver(self, fetched: Mapping[TP, Sequence[Any]], generation: int) -> None:
         plain: dict[TP, list[Any]] = {}
-        slices: deque[tuple[TP, deque[Sequence[Record]]]] = deque()
+        slices: Slices = deque()
         for tp, records in fetched.items():
             topic = self._batch_topics.get(tp.topic)
             if topic is None:
@@ -333,29 +329,34 @@ class Consumer(driver.Consumer):
                 slices.append((tp, deque(fresh[start : start + size] for start in range(0, len(fresh), size))))
         if plain:
             await self._deliver_one_by_one(self._recover_in_bulk(plain, generation), generation)
-        while slices:  # a slice of each partition in turn
-            tp, remaining = slices.popleft()
-            if not await self._deliver_batch(tp, remaining.popleft(), generation):
-                self._must_start_over = True
-            elif remaining:
-                slices.append((tp, remaining))
+        while slices and await self._deliver_round(next_round(slices), generation):
+            continue
+        self._must_start_over |= bool(slices)  # what is left comes again
 
     def _is_live(self, tp: TP, generation: int) -> bool:
         return self.flow_active and self.app.consumer_generation_id == generation and tp in self._active_partitions
 
-    async def _deliver_batch(self, tp: TP, records: Sequence[Record], generation: int) -> bool:
-        """Deliver one slice as soon as there is room; False when the partition is not to be delivered from any more."""
-        while self._progress.unprocessed >= MAX_UNPROCESSED and self._is_live(tp, generation):
+    async def _deliver_round(self, found: Round, generation: int) -> bool:
+        """Deliver slices as soon as there is room; False when a partition of them is not to be delivered from any more."""
+        room = max(MAX_UNPROCESSED, 2 * len(found))
+
+        def is_live() -> bool:
+            return all(self._is_live(tp, generation) for tp, _ in found)
+
+        while self._progress.unprocessed >= room and is_live():
             self._room.clear()
             await self.wait_first(self._room.wait(), self.suspend_flow.wait())
-        if self._must_start_over or not self._is_live(tp, generation):
+        if self._must_start_over or not is_live():
+            self._must_start_over = True
             return False
-        last = records[-1]
-        delivery = self._progress.deliver(tp, end=last.offset + 1, generation=generation)
-        message = BatchMessage.of(tp, Batch(tp, records, delivery, self), last.timestamp)
-        self.app.monitor.track_tp_end_offset(tp, self.highwater(tp))
-        self._next_offsets[tp] = last.offset + 1
-        self._read_offset[tp] = last.offset
+        batches = []
+        for tp, records in found:
+            last = records[-1]
+            delivery = self._progress.deliver(tp, end=last.offset + 1, generation=generation)
+            batches.append(Batch(tp, records, delivery, self))
+            self._next_offsets[tp] = last.offset + 1
+            self._read_offset[tp] = last.offset
+        message = BatchMessage.of(tuple(batches), found[0][1][-1].timestamp)
         await self.wait_first(self.callback(message), self.suspend_flow.wait())
         return True
 

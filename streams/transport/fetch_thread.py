@@ -13,13 +13,10 @@ from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread
 from faust.types import TP
 
 from streams.transport import lease
+from streams.transport.fetch_pace import IDLE_WAIT_MS, FetchPace
 
 if TYPE_CHECKING:
     from streams.transport.consumer import Consumer
-
-#: Milliseconds a fetch may wait for data at the broker. Faust asks for 1500; aiokafka keeps one fetch in flight per
-#: broker, so a fetch that waits on idle partitions holds up the busy ones all that time.
-FETCH_MAX_WAIT_MS = 100
 
 #: Bytes to read per partition when only its high watermark is wanted (a broker sends at least one batch whatever the
 #: limit).
@@ -35,15 +32,11 @@ _CLIENT_REPLICA = -1
 class FetchThread(AIOKafkaConsumerThread):
     """Faust's consumer thread with a lease on the membership and prompt fetches."""
 
-    def _create_worker_consumer(self, transport: Any) -> Any:
-        consumer = super()._create_worker_consumer(transport)
-        consumer._fetch_max_wait_ms = FETCH_MAX_WAIT_MS
-        return consumer
-
     async def on_start(self) -> None:
         """Start the client; watch its heartbeats from the first one on (it joins the group only when it subscribes)."""
         await super().on_start()
         if not self.app.client_only:
+            FetchPace(self._ensure_consumer()._fetcher)
             coordinator = self._ensure_consumer()._coordinator
             lease.watch(coordinator, cast("Consumer", self.consumer).lease)
             _leave_from_generation_zero_too(coordinator)
@@ -110,7 +103,7 @@ class FetchThread(AIOKafkaConsumerThread):
         leader = client.cluster.leader_for_partition(TopicPartition(tp.topic, tp.partition))
         if leader is None or leader == -1:
             raise errors.LeaderNotAvailableError(f"{tp.topic}[{tp.partition}]")
-        request = FetchRequest(FETCH_MAX_WAIT_MS, 1, _PEEK_BYTES, 0, [(tp.topic, [(tp.partition, end - 1, _PEEK_BYTES)])])
+        request = FetchRequest(IDLE_WAIT_MS, 1, _PEEK_BYTES, 0, [(tp.topic, [(tp.partition, end - 1, _PEEK_BYTES)])])
         response = await client.send(leader, request)
         for _, answers in response.topics:
             for _, error_code, high_watermark, *_ in answers:

@@ -1,4 +1,4 @@
-"""Topics whose agents receive whole slices of a partition as one event."""
+"""Topics whose agents receive whole slices of partitions as one event."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,16 +22,17 @@ class Hooks:
 
 
 class BatchTopic(Topic):
-    """A topic, or several with equal partition counts, whose stream yields `Batch`.
+    """A topic, or several with equal partition counts, whose stream yields tuples of `Batch`.
 
     topic = BatchTopic(app, topics=["calls", "compactions"])
 
     @app.agent(topic)
     async def process(stream):
-        async for batch in stream: ...
+        async for batches in stream: ...
 
-    A batch holds records of one partition of one topic, `max_records` at most. Raw bytes in and out: what they mean is
-    the agent's.
+    A batch holds records of one partition of one topic, `max_records` at most. At a low load the batches of one fetch come
+    together, one of each partition, so that what has to be done once for each of them can be done once for all. Raw bytes in
+    and out: what they mean is the agent's.
     """
 
     def __init__(
@@ -69,6 +70,6 @@ class BatchTopic(Topic):
         app = self.app
 
         async def decode(message: BatchMessage, *, propagate: bool = False) -> Event:
-            return Event(app, None, message.batch, None, message)
+            return Event(app, None, message.batches, None, message)
 
         self.decode = decode  # type: ignore[assignment]  # narrower than Faust's: only our consumer feeds this topic

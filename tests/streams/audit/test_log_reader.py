@@ -78,6 +78,34 @@ def test_a_slice_that_is_too_small_for_a_batch_grows(connection: Connection, fil
         assert len([record for got in reader.read(filled, 1, 0, 200, slice_bytes=1) for record in got.records]) == 200
 
 
+def test_reading_may_be_given_up_at_any_slice(connection: Connection, filled: str) -> None:
+    """The slice that was asked for ahead is nobody's any more; the next reading is not disturbed by its answer."""
+    with LogReader(connection) as reader:
+        for _ in range(3):
+            first = next(iter(reader.read(filled, 1, 0, 5000, slice_bytes=4096)))
+            assert first.records[0].offset == 0
+            assert first.next_offset < 5000
+        assert len(list(reader.records(filled, 1, 0, 5000))) == 5000
+
+
+async def test_it_works_within_a_running_event_loop(connection: Connection, filled: str) -> None:
+    """As in a notebook; the outer loop waits and goes on afterwards."""
+    outer = asyncio.get_running_loop()
+    with LogReader(connection) as reader:
+        assert [record.offset for record in reader.records(filled, 1, 10, 20)] == list(range(10, 20))
+        assert asyncio.get_running_loop() is outer
+    await asyncio.sleep(0)
+
+
+def test_the_end_of_an_empty_partition_is_known_at_once(connection: Connection, filled: str) -> None:
+    with LogReader(connection) as reader:
+        reader.bounds(filled, 0)
+        begin = time.monotonic()
+        for _ in range(20):
+            assert reader.bounds(filled, 0) == (0, 0)
+        assert time.monotonic() - begin < 5  # brokers may hold an answer back for half a second, which would make it ten
+
+
 def test_times_lead_to_offsets(connection: Connection, filled: str) -> None:
     with LogReader(connection) as reader:
         assert reader.offset_at(filled, 1, FIRST_TIME - 10) == 0

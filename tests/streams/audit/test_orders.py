@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 
-import orjson
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -11,7 +10,7 @@ from schemas.policy import PolicyDocument
 from streams.audit import Input, InputRecord, Replayer
 from streams.audit.comparison import Comparison
 from streams.audit.findings import Finding, Tally
-from streams.audit.published import PublishedDecisions, envelope_checked
+from streams.audit.published import PublishedDecisions, payload_of_record
 from streams.detection.engine import apply
 from streams.detection.facts import Facts, RunPartition
 from streams.detection.run_state import RunState
@@ -52,15 +51,12 @@ def interleaved(draw: st.DrawFn, calls: list[Input], compactions: list[Input]) -
 
 def compared(calls: list[Input], compactions: list[Input], published: Iterable[MadeDecision]) -> tuple[Tally, list[Finding]]:
     records = [InputRecord("d", 0, n, n, b"r", one.to_record(source="s")) for n, one in enumerate(published)]
-    there = PublishedDecisions(start=0, end=10_000, log_start=0, before=POLICY.version)
+    there = PublishedDecisions("d", 0, start=0, end=10_000, log_start=0, before=POLICY.version)
     for record in records:
         there.take(record)
-
-    def payload(offset: int) -> dict[str, object]:
-        body = orjson.loads(records[offset].value or b"")
-        return envelope_checked(body["data"], event_id=body["id"], key=records[offset].key)
-
-    comparison = Comparison(there, settled=(10_000, 10_000), read_payload=payload, place_of=str)
+    comparison = Comparison(
+        there, settled=(10_000, 10_000), read_payload=lambda offset: payload_of_record(records[offset]), place_of=str
+    )
     findings: list[Finding] = []
     for one in Replayer(POLICY, partition=HOME, was_published=there.has).replay(calls, compactions):
         findings += comparison.take(one)

@@ -1,6 +1,8 @@
 """Work on several partitions at a time."""
 
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 
@@ -42,3 +44,21 @@ def test_an_error_ends_all_of_it() -> None:
     with pytest.raises(ValueError, match="no good"):
         list(in_processes(_fail_or_wait, [0, 1], records=[2, 1], processes=2, on_progress=lambda count: None))
     assert time.monotonic() - begin < 300
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere processes are always started afresh")
+def test_a_process_is_copied_only_while_it_has_no_other_thread() -> None:
+    """What another thread holds would stay locked in the copy."""
+    script = (
+        "import threading\n"
+        "from streams.audit.processes import start_method\n"
+        "over = threading.Event()\n"
+        "print(start_method())\n"
+        "thread = threading.Thread(target=over.wait)\n"
+        "thread.start()\n"
+        "print(start_method())\n"
+        "over.set()\n"
+        "thread.join()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120)
+    assert done.stdout.split() == ["fork", "spawn"]

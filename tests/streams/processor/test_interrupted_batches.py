@@ -15,17 +15,25 @@ from streams.processor import dead_letters, run_processor
 from streams.processor.partition_policy import POLICY_KEY, PartitionPolicy, encode
 from streams.processor.run_processor import RunProcessor
 
-VALUE = (
-    b'{"specversion": "1.0", "id": "1", "source": "/t", "type": "dev.loopwarden.tool-call.started.v1",'
-    b' "data": {"run_id": "r", "tool": "read", "params": {}}}'
-)
+POLICY = {"tools": {"loopDetection": {"enabled": True}}}
+
+#: Equal calls with equal results, enough for a decision.
+CALLS = 40
+
+
+def value(kind: str, number: int) -> bytes:
+    result = b', "result": "same"' if kind == "finished" else b""
+    return (
+        b'{"specversion": "1.0", "id": "%s%d", "source": "/t", "type": "dev.loopwarden.tool-call.%s.v1",'
+        b' "data": {"run_id": "r", "tool": "read", "params": {}%s}}' % (kind.encode(), number, kind.encode(), result)
+    )
 
 
 class Table:
     """Keeps what is written."""
 
     def __init__(self) -> None:
-        in_force = PartitionPolicy(policy={}, tool_calls_offset=0, compactions_offset=0, announced=True, judged=True)
+        in_force = PartitionPolicy(policy=POLICY, tool_calls_offset=0, compactions_offset=0, announced=True, judged=True)
         self.before = {POLICY_KEY: encode(in_force)}
         self.written: dict[bytes, bytes | None] = {}
 
@@ -36,14 +44,15 @@ class Table:
         self.written.update(changes)
 
 
-def batch_of_one(offset: int) -> Any:
+def looping_batch() -> Any:
     topic = Settings().topics.tool_calls
-    record = ConsumerRecord(topic, 0, offset, 0, 0, b"r", VALUE, None, 1, len(VALUE), ())
+    values = [value(kind, number) for number in range(CALLS) for kind in ("started", "finished")]
+    records = [ConsumerRecord(topic, 0, place, 0, 0, b"r", one, None, 1, len(one), ()) for place, one in enumerate(values)]
     return SimpleNamespace(
         topic=topic,
         partition=0,
-        records=[record],
-        last_offset=offset,
+        records=records,
+        last_offset=records[-1].offset,
         ensure_owned=lambda: None,
         processed=lambda: None,
         done=lambda: None,
@@ -64,15 +73,15 @@ async def test_a_release_after_an_interrupted_batch_writes_nothing_of_it(
     consumer = SimpleNamespace(lease=SimpleNamespace(held=True), committed_offset=lambda tp: 0)
     app = SimpleNamespace(consumer=consumer)
     processor = RunProcessor(app=app, table=table, settings=Settings(commit_interval=600.0), partitions=1)
-    processor.policies.want(PublishedPolicies(PolicyDocument.from_mapping({})))
+    processor.policies.want(PublishedPolicies(PolicyDocument.from_mapping(POLICY)))
     await processor.take_over(frozenset({TP(Settings().topics.tool_calls, 0)}))
     monkeypatch.setattr(run_processor, "send_batches", interrupted)
     monkeypatch.setattr(dead_letters, "send_batches", sent)
     with pytest.raises(type(end)):
-        await processor.process(batch_of_one(7))
+        await processor.process(looping_batch())
     await processor.release(frozenset())
     assert table.written == {}
     monkeypatch.setattr(run_processor, "send_batches", sent)
-    await processor.process(batch_of_one(7))
+    await processor.process(looping_batch())
     await processor.release(frozenset())
     assert list(table.written) == [b"r"]

@@ -38,21 +38,25 @@ class RunningWorker:
 
         @app.agent(topic)
         async def work(stream: Any) -> None:
-            async for batch in stream:
-                self.batches.append(batch)
-                place = self.received.setdefault((batch.topic, batch.partition), [])
-                place.extend((record.offset, record.value) for record in batch.records)
-                await self.notify()
-                if process is None:
-                    batch.done()
-                else:
-                    await process(batch)
-                await self.notify()
+            async for batches in stream:
+                for batch in batches:
+                    await self._take(batch, process)
 
         @topic.after_takeover
         async def note(partitions: frozenset[TP]) -> None:
             self.taken_over.append(partitions)
             await self.notify()
+
+    async def _take(self, batch: Batch, process: Process | None) -> None:
+        self.batches.append(batch)
+        place = self.received.setdefault((batch.topic, batch.partition), [])
+        place.extend((record.offset, record.value) for record in batch.records)
+        await self.notify()
+        if process is None:
+            batch.done()
+        else:
+            await process(batch)
+        await self.notify()
 
     @property
     def values(self) -> list[bytes]:

@@ -124,11 +124,12 @@ def build(arguments: list[str]) -> faust.App:
 
     @app.agent(topic)
     async def count(stream: Any) -> None:
-        async for batch in stream:
-            try:
-                await counter.process(batch)
-            except StaleBatch as reason:
-                print("stale:", reason, flush=True)
+        async for batches in stream:
+            for batch in batches:
+                try:
+                    await counter.process(batch)
+                except StaleBatch as reason:
+                    print("stale:", reason, flush=True)
 
     @app.timer(COMMIT_INTERVAL)
     async def commit_when_idle() -> None:

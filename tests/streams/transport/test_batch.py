@@ -69,7 +69,7 @@ def test_ensure_owned_says_where_and_why(batch: Batch, owner: Owner) -> None:
 
 def test_faust_sees_the_generation_change_when_it_is_taken_back(batch: Batch, delivery: Delivery) -> None:
     """Streams skip messages of other generations, so a queued batch that was taken back never reaches the agent."""
-    message = BatchMessage.of(TP("calls", 2), batch, 1000)
+    message = BatchMessage.of((batch,), 1000)
     assert (message.offset, message.timestamp, message.generation_id) == (7, 1.0, 3)
     delivery.valid = False
     assert message.generation_id == TAKEN_BACK
