@@ -52,6 +52,14 @@ class OwnedRuns:
             states[run_id] = state
         return state
 
+    def decoded(self, partition: int) -> dict[str, RunState]:
+        """Return the states of a partition that are at hand, to be read only and until the next commit; `get` adds to them."""
+        return self._states.setdefault(partition, {})
+
+    def touched(self, partition: int) -> set[str]:
+        """Return the set of runs whose states are written with the next commit, to be added to before any commit begins."""
+        return self._touched.setdefault(partition, set())
+
     def _read(self, partition: int, run_id: str) -> RunState:
         stored = self._table.get_raw(partition, run_id.encode())
         return RunState(run_id) if stored is None else state_codec.decode(run_id, stored)

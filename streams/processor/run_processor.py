@@ -10,6 +10,7 @@ from collections import Counter as Tally
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -21,13 +22,13 @@ from schemas.made_decisions import MadeDecision
 from schemas.policy import PolicyDocument
 from schemas.policy_applied import PolicyApplied
 from schemas.settings import Settings
-from streams.detection.engine import ENGINE_VERSION, apply, expire, guard_status, judge_again
+from streams.detection.engine import ENGINE_VERSION, expire, judge_again
 from streams.detection.facts import RunPartition
 from streams.processor import metrics
+from streams.processor.batch_judging import Judged, judge_records
 from streams.processor.commits import Commits
 from streams.processor.dead_letters import dead_letter, send_dead_letters
-from streams.processor.intake import read_at
-from streams.processor.misrouted import destination, sent_on
+from streams.processor.misrouted import sent_on
 from streams.processor.owned_runs import OwnedRuns
 from streams.processor.partition_policy import PartitionPolicy
 from streams.processor.policies_in_force import PoliciesInForce
@@ -140,36 +141,27 @@ class RunProcessor:
             applied.seconds += time.perf_counter() - began
 
     def _apply(self, batch: Batch, policy: PolicyDocument) -> "_Applied":
-        applied = _Applied()
-        results = applied.results
-        of_compactions = batch.topic == self.topics.compactions
-        home = RunPartition(self.topics.tool_calls, batch.partition)
-        latest = 0
-        for record in batch.records:
-            try:
-                run_id, facts = read_at(home, record, settings=self.settings)
-                elsewhere = destination(run_id, record, partitions=self.partitions)
-            except InvalidEventError as error:
-                self._dead_letter(record, error, applied)
-                continue
-            if elsewhere is not None:
-                applied.misrouted[elsewhere].append(record)
-                results["misrouted"] += 1
-                self.run_log.misrouted(record, elsewhere)
-                continue
-            state = self.runs.get(batch.partition, run_id)
-            outcome = apply(state, facts, policy, run_ttl_ms=self.expiry.run_ttl_ms)
-            results[outcome.effect] += 1
-            if outcome.effect != "redelivered":
-                self.runs.touch(batch.partition, run_id)
-            if facts.time > latest:
-                latest = facts.time
-            applied.decisions.extend(outcome.decisions)
-            if of_compactions and facts.arms and outcome.effect in ("applied", "late_compaction"):
-                armed, attempts = guard_status(state, policy)
-                if armed:
-                    self.run_log.guard_armed(state, attempts=attempts, record=record)
-        self.expiry.saw(batch.partition, latest)
+        judged = judge_records(
+            batch.records,
+            home=RunPartition(self.topics.tool_calls, batch.partition),
+            partitions=self.partitions,
+            policy=policy,
+            settings=self.settings,
+            run_ttl_ms=self.expiry.run_ttl_ms,
+            decoded=self.runs.decoded(batch.partition),
+            decode=partial(self.runs.get, batch.partition),
+            touched=self.runs.touched(batch.partition),
+        )
+        self.expiry.saw(batch.partition, judged.latest)
+        applied = _Applied(judged)
+        for record, error in judged.refused:
+            self._dead_letter(record, error, applied)
+        for partition, records in judged.misrouted.items():
+            applied.results["misrouted"] += len(records)
+            for record in records:
+                self.run_log.misrouted(record, partition)
+        for record, state, attempts in judged.armed:
+            self.run_log.guard_armed(state, attempts=attempts, record=record)
         return applied
 
     def _dead_letter(self, record: Record, error: InvalidEventError, applied: "_Applied") -> None:
@@ -340,13 +332,13 @@ class _Applied:
 
     __slots__ = ("decisions", "letter_codes", "letters", "misrouted", "results", "seconds")
 
-    def __init__(self) -> None:
+    def __init__(self, judged: Judged) -> None:
         self.seconds = 0.0
-        self.results: Tally[str] = Tally()
+        self.results: Tally[str] = Tally(judged.effects)
         self.letter_codes: Tally[str] = Tally()
         self.letters: list[ProducerRecord] = []
-        self.misrouted: defaultdict[int, list[Record]] = defaultdict(list)
-        self.decisions: list[MadeDecision] = []
+        self.misrouted = judged.misrouted
+        self.decisions = judged.decisions
 
     @property
     def to_write(self) -> bool:

@@ -87,7 +87,7 @@ def test_one_call_gives_the_same_facts_in_both_modes(value: bytes, headers: list
     assert (facts.kind, facts.offset, facts.sequence, facts.time) == ("started", 1042, 7, 1_796_040_000_000)
     assert facts.partition == RunPartition(CALLS, 3)
     assert facts.key is not None
-    assert facts.key.tool == "read"
+    assert facts.key[0] == "read"
 
 
 @pytest.mark.parametrize(("timestamp", "time"), [(5, 5), (-1, 0)])
