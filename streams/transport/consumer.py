@@ -191,6 +191,10 @@ class Consumer(driver.Consumer):
         self._batch_topics = self._find_batch_topics()
         await super().subscribe(topics)
 
+    def delivers_batches_of(self, topic: str) -> bool:
+        """Whether the records of a topic are delivered in batches."""
+        return topic in self._batch_topics
+
     def _find_batch_topics(self) -> dict[str, BatchTopic]:
         batched: dict[str, BatchTopic] = {}
         plain: set[str] = set()

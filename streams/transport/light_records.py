@@ -1,0 +1,44 @@
+"""Records without what nobody reads: aiokafka's own cost more to make than all of the detection."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+from aiokafka import TopicPartition
+from aiokafka.consumer.fetcher import FetchResult
+
+
+class DeliveredRecord(msgspec.Struct, frozen=True, gc=False):
+    """A record of a batch; `timestamp` in milliseconds since 1970."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[tuple[str, bytes]]
+
+
+def delivered(tp: TopicPartition, record: Any) -> DeliveredRecord:
+    """Return a record as batches deliver it, of what aiokafka finds in a fetched record batch."""
+    return DeliveredRecord(
+        tp.topic, tp.partition, record.offset, record.timestamp, record.key, record.value, tuple(record.headers)
+    )
+
+
+def deliver_lightly(fetcher: Any, is_light: Callable[[str], bool]) -> None:
+    """Have a fetcher of aiokafka make records of the topics for which `is_light` this way, from its next fetch on.
+
+    It makes them when they are taken, from the fetch results at hand: each gets our way to make one before anybody can take it.
+    """
+    fetch = fetcher._proc_fetch_request
+
+    async def fetch_lightly(*of_fetch: Any) -> bool:
+        has_records: bool = await fetch(*of_fetch)
+        for tp, result in fetcher._records.items():
+            if is_light(tp.topic) and isinstance(result, FetchResult) and result.has_more():
+                result._partition_records._consumer_record = delivered
+        return has_records
+
+    fetcher._proc_fetch_request = fetch_lightly
