@@ -1,9 +1,9 @@
 """Records of the input topics and the events that they are, read as the worker reads them."""
 
 from collections.abc import Container, Iterable, Sequence
-from typing import Any, NamedTuple, Protocol, cast
+from typing import NamedTuple, Protocol, cast, final
 
-import msgspec
+from mypy_extensions import mypyc_attr
 
 from schemas.cloudevents import InvalidEventError
 from schemas.settings import Settings
@@ -11,6 +11,7 @@ from schemas.topics import partition_of
 from streams.detection.facts import Facts, RunPartition
 from streams.processor.intake import read_at
 from streams.processor.quick_intake import quick_facts
+from streams.transport import Record
 
 
 class LogRecord(Protocol):
@@ -54,12 +55,17 @@ def input_record(topic: str, partition: int, record: LogRecord) -> InputRecord:
     return InputRecord(topic, partition, record.offset, record.timestamp, record.key, record.value, tuple(record.headers))
 
 
-class Input(msgspec.Struct, frozen=True, gc=False):
+@mypyc_attr(acyclic=True)
+@final
+class Input:
     """An event that a worker applied: the run, its facts, and the record's timestamp."""
 
-    run_id: str
-    facts: Facts
-    timestamp: int
+    __slots__ = ("facts", "run_id", "timestamp")
+
+    def __init__(self, run_id: str, facts: Facts, timestamp: int) -> None:
+        self.run_id = run_id
+        self.facts = facts
+        self.timestamp = timestamp
 
 
 class InputReader:
@@ -78,7 +84,7 @@ class InputReader:
     def read(self, record: InputRecord) -> Input | None:
         """Return the event of a record; None for dead letters and events of another partition."""
         try:
-            run_id, facts = read_at(self._home, cast(Any, record), settings=self._settings)  # a Record that is not written to
+            run_id, facts = read_at(self._home, cast(Record, record), settings=self._settings)  # a Record that is not written to
         except InvalidEventError:
             self.dead_letters += 1
             return None
@@ -97,7 +103,7 @@ class InputReader:
         events: list[Input] = []
         append = events.append
         for record in records:
-            quick = quick_facts(cast(Any, record), partition=home, max_bytes=most)  # a Record but for the topic
+            quick = quick_facts(cast(Record, record), partition=home, max_bytes=most)  # a Record but for the topic
             if quick is None:
                 event = self.read(input_record(topic, partition, record))
                 if event is not None:

@@ -1,12 +1,7 @@
-"""What is on the decisions topic of one partition: its decisions by id, and its policy markers.
+"""What is on the decisions topic of one partition: its decisions by id, and its policy markers."""
 
-The decisions are kept by id, digest and offset in a temporary database, which SQLite holds in memory as far as its cache goes and
-on disk beyond it, so the memory does not grow with their number.
-"""
-
-import sqlite3
 from collections.abc import Iterator
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -14,24 +9,14 @@ from schemas import json_text
 from schemas.cloudevents import InvalidEventError, parse
 from schemas.decisions import DECISION_TYPE, Decision, Origin
 from schemas.policy_applied import POLICY_APPLIED_TYPE, PolicyApplied
+from streams.audit.decision_index import DecisionIndex, Entry, Role, Unmatched, Unreproducible
 from streams.audit.inputs import LogRecord
 from streams.audit.payloads import comparable, digest_of
 from streams.audit.wire_form import Head, in_wire_form
 from streams.detection.engine import ENGINE_VERSION
 
-#: KiB of the database that stay in memory.
-_CACHE_KIB = 64 * 1024
-
 #: Decisions dated behind the range that are remembered, to see whether their tool calls exist at all.
 MAX_DATED_BEHIND = 10_000
-
-#: Beginnings of runs that are remembered, so that each decision of a run need not be asked about.
-_MAX_BEGUN = 10_000
-
-#: Why a published decision is not compared.
-Unreproducible = Literal["expired", "beginning", "policy", "engine"]
-
-Role = Literal["abort", "withdrawal", "other"]
 
 
 class Published(NamedTuple):
@@ -45,15 +30,6 @@ class Published(NamedTuple):
     digest: bytes
     uncompared: Unreproducible | None
     again: bool = False
-
-
-class Unmatched(NamedTuple):
-    """A published decision that no input accounts for; `role` in the pair of an abort and its release."""
-
-    decision_id: str
-    offset: int
-    run: bytes
-    role: Role
 
 
 class PublishedDecisions:
@@ -83,8 +59,6 @@ class PublishedDecisions:
         self.markers: list[tuple[Origin, PolicyApplied]] = []
         #: decisions that are not compared, by reason, with the first of each
         self.uncompared: dict[Unreproducible, tuple[int, Origin]] = {}
-        #: whether there are copies that are not the same bytes
-        self.has_variants = False
         #: policies that are named before the first marker
         self.unmarked: set[str] = set()
         #: the first decisions that are dated behind the end of the range: the tool call and the record
@@ -97,20 +71,11 @@ class PublishedDecisions:
         self._last_marker = end if open_end else end - 1
         self._beyond = False
         self._before = before
-        self._begun: set[tuple[str, int]] = set()
-        self._db = sqlite3.connect("", isolation_level=None, check_same_thread=False)
-        self._db.executescript(
-            f"PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA cache_size=-{_CACHE_KIB}; PRAGMA temp_store=FILE;"
-            "CREATE TABLE decisions(id BLOB PRIMARY KEY, at INTEGER, digest BLOB, run BLOB, role TEXT, uncompared TEXT,"
-            " matched INTEGER) WITHOUT ROWID;"
-            "CREATE TABLE variants(id BLOB, at INTEGER, digest BLOB);"
-            "CREATE TABLE origins(run BLOB, since INTEGER, PRIMARY KEY(run, since)) WITHOUT ROWID;"
-            "BEGIN;"
-        )
+        self._index = DecisionIndex()
 
     def close(self) -> None:
-        """Give the temporary database back."""
-        self._db.close()
+        """Give the index back."""
+        self._index.close()
 
     def take(self, record: LogRecord) -> None:
         """Take in the next record of the decisions topic."""
@@ -182,27 +147,12 @@ class PublishedDecisions:
         elif head.engine_version != ENGINE_VERSION:
             uncompared = "engine"
             self.foreign_until = max(self.foreign_until, dated)
-        elif (run_id, since) not in self._begun:
-            self._begins(run_id, since)
-        added = self._db.execute(
-            "INSERT OR IGNORE INTO decisions VALUES (?, ?, ?, ?, ?, ?, 0)",
-            (key, offset, digest, run_id.encode(), _role(head), uncompared),
-        ).rowcount
-        if added:
-            if uncompared is not None:
-                self._set_aside(uncompared, self._origin(offset))
-            return
-        self.copies += 1
-        first = self._db.execute("SELECT digest FROM decisions WHERE id = ?", (key,)).fetchone()[0]
-        if first != digest:
-            self.has_variants = True
-            self._db.execute("INSERT INTO variants VALUES (?, ?, ?)", (key, offset, digest))
-
-    def _begins(self, run_id: str, since: int) -> None:
-        if len(self._begun) >= _MAX_BEGUN:
-            self._begun.clear()
-        self._begun.add((run_id, since))
-        self._db.execute("INSERT OR IGNORE INTO origins VALUES (?, ?)", (run_id.encode(), since))
+        else:
+            self._index.begins(run_id, since)
+        if not self._index.add(key, Entry(offset, digest, run_id.encode(), _role(head), uncompared)):
+            self.copies += 1
+        elif uncompared is not None:
+            self._set_aside(uncompared, self._origin(offset))
 
     def _set_aside(self, reason: Unreproducible, origin: Origin) -> None:
         number, first = self.uncompared.get(reason, (0, origin))
@@ -212,45 +162,35 @@ class PublishedDecisions:
 
     def has(self, decision_id: str) -> bool:
         """Whether a decision is on the topic."""
-        return self._db.execute("SELECT 1 FROM decisions WHERE id = ?", (bytes.fromhex(decision_id),)).fetchone() is not None
+        return self._index.has(bytes.fromhex(decision_id))
 
     def match(self, decision_id: str) -> list[Published]:
-        """Return the decision and those of its copies that say something else, and count it as accounted for."""
+        """Return the decision and those of its copies that have another digest, and count it as accounted for."""
         key = bytes.fromhex(decision_id)
-        row = self._db.execute("SELECT at, digest, uncompared, matched FROM decisions WHERE id = ?", (key,)).fetchone()
-        if row is None:
+        found = self._index.match(key)
+        if found is None:
             return []
-        at, digest, uncompared, matched = row
-        if matched:
-            return [Published(at, digest, uncompared, again=True)]
-        self._db.execute("UPDATE decisions SET matched = 1 WHERE id = ?", (key,))
-        return [Published(at, digest, uncompared), *self._variants(key)]
-
-    def _variants(self, key: bytes) -> Iterator[Published]:
-        if not self.has_variants:
-            return
-        for at, digest in self._db.execute("SELECT at, digest FROM variants WHERE id = ? ORDER BY at", (key,)).fetchall():
-            yield Published(at, digest, None)
+        first = Published(found.offset, found.digest, found.uncompared, found.matched)
+        if found.matched or not self._index.has_variants:
+            return [first]
+        return [first, *(Published(at, digest, None) for at, digest in self._index.variants(key))]
 
     def began_in_range(self, run_id: str, since: int) -> bool:
         """Whether a decision tells that a run began at an offset of the range."""
-        found = self._db.execute("SELECT 1 FROM origins WHERE run = ? AND since = ?", (run_id.encode(), since))
-        return found.fetchone() is not None
+        return self._index.began(run_id, since)
 
     def beginnings(self) -> Iterator[int]:
         """Yield the offsets at which runs began according to their decisions, ascending."""
-        for (since,) in self._db.execute("SELECT DISTINCT since FROM origins ORDER BY since"):
-            yield since
+        return self._index.beginnings()
+
+    @property
+    def has_variants(self) -> bool:
+        """Whether there are copies that have another digest."""
+        return self._index.has_variants
 
     def unmatched(self) -> Iterator[Unmatched]:
-        """Yield what is not accounted for, in the order of the topic, copies that say something else included."""
-        rows = self._db.execute(
-            "SELECT d.id, d.at, d.run, d.role FROM decisions d WHERE d.matched = 0 AND d.uncompared IS NULL"
-            " UNION ALL SELECT v.id, v.at, d.run, d.role FROM variants v JOIN decisions d USING (id)"
-            " WHERE d.matched = 0 AND d.uncompared IS NULL ORDER BY 2"
-        )
-        for key, at, run, role in rows:
-            yield Unmatched(key.hex(), at, run, role)
+        """Yield what is not accounted for, in the order of the topic, copies that have another digest included."""
+        return self._index.unmatched()
 
 
 def payload_of_record(record: LogRecord) -> dict[str, Any]:

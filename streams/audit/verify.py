@@ -10,7 +10,6 @@ from schemas.policy import PolicyDocument
 from schemas.settings import Settings
 from streams.audit.comparison import Comparison
 from streams.audit.findings import Finding, Tally
-from streams.audit.input_order import in_order
 from streams.audit.inputs import Input, InputReader, InputRecord, LogRecord, input_record
 from streams.audit.log_reader import LogReader
 from streams.audit.policy_timeline import Era, in_force_from, timeline
@@ -132,20 +131,13 @@ class _Verification:
         intake = InputReader(settings=self.task.settings, partition=self.number, partitions=self.task.partitions)
         # A policy may have come into force at compactions that were read after the end of the range was fixed.
         behind = max(covered.compactions[1], *(era.compactions_offset for era in eras))
-        events = in_order(
-            chain.from_iterable(
-                intake.read_tool_calls(records, known=replayer.runs)
-                for records in self._slices(self.topics.tool_calls, covered.start, covered.end)
-            ),
-            self._compactions(intake, covered.compactions[0], behind),
-            eras,
+        calls = chain.from_iterable(
+            intake.read_tool_calls(records, known=replayer.runs)
+            for records in self._slices(self.topics.tool_calls, covered.start, covered.end)
         )
-        for event in events:
-            for recomputed in replayer.feed(event):
-                self._keep(comparison.take(recomputed))
-        comparison.tally.events = replayer.fed
-        for recomputed in replayer.finish():
+        for recomputed in replayer.replay(calls, self._compactions(intake, covered.compactions[0], behind)):
             self._keep(comparison.take(recomputed))
+        comparison.tally.events = replayer.fed
         self._keep(comparison.finish())
         if published.dated_behind:
             _, end = self.reader.bounds(self.topics.tool_calls, self.number)

@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from schemas.made_decisions import AsOf, EvidenceCall, MadeDecision, Origin, Target
-from streams.audit import InputRecord, Recomputed
+from streams.audit import InputRecord, Recomputed, decision_index
 from streams.audit.comparison import Comparison
 from streams.audit.findings import Finding, Tally
 from streams.audit.payloads import differences, payload_of
@@ -50,9 +50,10 @@ def of_run(number: int, action: str, **changes: Any) -> MadeDecision:
     )
 
 
-@pytest.fixture
-def compare() -> Compare:
+@pytest.fixture(params=[decision_index.LATEST, 0, 2], ids=["few", "all in the database", "some in the database"])
+def compare(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Compare:
     """Compare recomputed and published decisions of a range that ends at 1,000, all settled unless said otherwise."""
+    monkeypatch.setattr(decision_index, "LATEST", request.param)
 
     def work(
         recomputed: Iterable[Recomputed | MadeDecision],

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -122,7 +121,7 @@ def test_events_below_the_marker_of_both_topics_come_before_it(partition: Partit
     switch = len(partition.calls)
     partition.loop("a", 3)
     late = partition.compactions[0]
-    partition.compactions[0] = msgspec.structs.replace(late, timestamp=late.timestamp + DAY)
+    partition.compactions[0] = Input(late.run_id, late.facts, late.timestamp + DAY)
     order = list(in_order(partition.calls, partition.compactions, [era(LOOSE, 0), era(STRICT, switch, 1)]))
     assert [event.facts.kind == "compaction" for event in order].index(True) == switch
     early = list(in_order(partition.calls, partition.compactions, [era(LOOSE, 0)]))
@@ -134,7 +133,7 @@ def test_a_compaction_goes_a_little_before_the_calls_of_its_time_unless_it_has_n
     partition.add("a", "compaction", arms=True)
     assert next(event.facts.kind for event in in_order(partition.calls, partition.compactions, [])) == "compaction"
     first = partition.compactions[0]
-    bare = [msgspec.structs.replace(first, facts=changed(first.facts, sequence=None))]
+    bare = [Input(first.run_id, changed(first.facts, sequence=None), first.timestamp)]
     assert [event.facts.kind for event in in_order(partition.calls, bare, [])][-1] == "compaction"
     assert LEAD_MS > 0
 
@@ -182,7 +181,7 @@ def test_decisions_tell_that_an_idle_run_was_forgotten(partition: Partition) -> 
     switch = len(partition.calls)
     partition.loop("a", 15)
     partition.calls[switch:] = [
-        msgspec.structs.replace(event, facts=changed(event.facts, time=old + number))
+        Input(event.run_id, changed(event.facts, time=old + number), event.timestamp)
         for number, event in enumerate(partition.calls[switch:], 1)
     ]
     assert {one.decision.since.offset for one in partition.replay(LOOSE, run_ttl_ms=DAY)} == {0}
@@ -199,7 +198,7 @@ def test_memory_is_bounded_by_live_runs(partition: Partition) -> None:
         partition.add(f"run-{number}", "ended")
         for offset, event in enumerate(partition.calls, start=3 * number):
             facts = changed(event.facts, offset=offset)
-            replayer.feed(msgspec.structs.replace(event, facts=facts))
+            replayer.feed(Input(event.run_id, facts, event.timestamp))
         most = max(most, replayer.live_runs)
     assert most < 4_000  # the stubs of runs that ended within the last 10,000 events
 
@@ -212,7 +211,7 @@ def test_any_two_orders_of_the_topics_give_the_same_unless_withdrawn(data: st.Da
             partition.add("a", "compaction", arms=True)
         partition.loop("a", data.draw(st.integers(1, 2)), data.draw(st.sampled_from(["read", "exec"])))
     shift = data.draw(st.sampled_from([-DAY, 3, DAY]))
-    moved = [msgspec.structs.replace(event, timestamp=event.timestamp + shift) for event in partition.compactions]
+    moved = [Input(event.run_id, event.facts, event.timestamp + shift) for event in partition.compactions]
     one = Replayer(LOOSE, partition=HOME).replay(partition.calls, partition.compactions)
     other = Replayer(LOOSE, partition=HOME).replay(partition.calls, moved)
     assert _kept(list(one)) == _kept(list(other))

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.made_decisions import MadeDecision
+from schemas.cloudevents import MAX_TIME_MS, MIN_TIME_MS
+from schemas.made_decisions import AsOf, EvidenceCall, MadeDecision, Target
 from streams.audit import InputRecord
 from streams.audit.wire_form import digest_of_bytes, in_wire_form
 from tests.streams.audit.test_comparison import FULL, decision
@@ -29,6 +30,33 @@ def test_a_decision_of_any_worker_at_any_time_has_the_digest_of_the_recomputed_o
     one: MadeDecision, decided_at: int | None
 ) -> None:
     assert told(one.to_record(source="some worker", decided_at=decided_at)) == digest_of_bytes(one)
+
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+
+
+@given(
+    st.builds(
+        lambda text, count, call_id, sequence, time, evidence: decision(
+            count,
+            run_id=f"r{text}",
+            message=text,
+            warning_key=f'{text},"time":{time}}}',
+            target=Target(scope="tool", tool=text),
+            as_of=AsOf(topic=text, partition=0, offset=7, sequence=sequence, call_id=call_id, time=time),
+            evidence=tuple(EvidenceCall(sequence=sequence, call_id=text) for _ in range(evidence)),
+        ),
+        TEXT,
+        st.integers(0, 2**63 - 1),
+        st.none() | TEXT,
+        st.none() | st.integers(0, 2**63 - 1),
+        st.integers(MIN_TIME_MS, MAX_TIME_MS),
+        st.integers(0, 3),
+    )
+)
+def test_the_digest_is_that_of_the_bytes_that_a_worker_writes_whatever_is_in_them(one: MadeDecision) -> None:
+    value = one.to_record(source="some worker", decided_at=1_800_000_000_123)
+    assert told(value, one.run_id.encode()) == digest_of_bytes(one)
 
 
 def test_head_says_what_the_decision_is_about() -> None:
