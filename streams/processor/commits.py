@@ -82,13 +82,12 @@ class Commits:
         return False
 
     def _are_offsets_under_way(self) -> bool:
-        if self._committing is None:
-            return False
-        if self._committing.done():
-            self._committing, ended = None, self._committing
-            ended.result()
-            return False
-        return True
+        committing = self._committing
+        if committing is None or not committing.done():
+            return committing is not None
+        self._committing = None
+        committing.result()
+        return False
 
     @property
     def _has_company(self) -> bool:

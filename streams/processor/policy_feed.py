@@ -12,9 +12,10 @@ from aiokafka.errors import KafkaError
 from schemas.cloudevents import InvalidEventError
 from schemas.policy_records import PublishedPolicies, policy_key, read_policy_record
 from streams.connection import Connection
+from streams.transport.fetch_pace import FetchPace
 
-#: Milliseconds that a fetch may wait at the broker: a worker judges nothing before the first has been answered.
-_FETCH_MAX_WAIT_MS = 100
+#: Milliseconds that a fetch may wait at the broker, once the first ones, which a worker that starts waits for, were answered.
+_FETCH_MAX_WAIT_MS = 250
 
 #: Milliseconds between two looks at what has been fetched, as long as the end is not reached.
 _LOOK_MS = 20
@@ -65,6 +66,7 @@ class PolicyFeed:
         consumer = self._connection.reader(fetch_max_wait_ms=_FETCH_MAX_WAIT_MS, group=self._group)
         try:
             await self._start(consumer)
+            FetchPace(consumer._fetcher, idle_wait_ms=_FETCH_MAX_WAIT_MS)
             consumer.assign([self._partition])
             await consumer.seek_to_beginning(self._partition)
             await self._follow(consumer)
