@@ -69,6 +69,7 @@ def apply(state: RunState, event: Facts, policy: PolicyDocument, *, run_ttl_ms: 
     other_agent = event.agent_id is not None and event.agent_id != state.agent_id and (not compaction or state.agent_id is None)
     if other_agent:
         state.agent_id = event.agent_id
+        state.rules = None
     turn = _Turn(state, event.partition, policy)
     if other_agent or state.policy_version != policy.version:
         turn.judge_all()
@@ -155,7 +156,7 @@ class _Turn(StandingVerdicts):
         state = self.state
         if state.standing:
             self._made(key)
-        if not self.policy.records_calls:
+        if not self.rules.records_calls:
             return "ignored"
         history = state.history
         before = self._loud_alternation()

@@ -6,7 +6,9 @@ from typing import Literal, final
 import xxhash
 from mypy_extensions import mypyc_attr
 
+from schemas.policy import PolicyDocument
 from schemas.policy.model import Mode
+from streams.detection.detectors import Rules
 from streams.detection.guard import Guard
 from streams.detection.history import History
 
@@ -62,7 +64,8 @@ class RunState:
 
     Offsets are -1 and sequences -1 before the first event. `since` is the offset of the first tool-call event. `lost_outcome` is
     the highest sequence of an outcome that left the history: a compaction before it comes too late to be judged. `abort_window`
-    are the sequences of the compaction and of the outcome between which a standing abort was found.
+    are the sequences of the compaction and of the outcome between which a standing abort was found. `rules` are those that
+    `rules_of` has for the agent, None until they are looked up; they are not stored.
     """
 
     __slots__ = (
@@ -78,6 +81,8 @@ class RunState:
         "last_time",
         "lost_outcome",
         "policy_version",
+        "rules",
+        "rules_of",
         "run_id",
         "session_id",
         "since",
@@ -100,6 +105,8 @@ class RunState:
         self.policy_version = ""
         self.session_id: str | None = None
         self.agent_id: str | None = None
+        self.rules: Rules | None = None
+        self.rules_of: PolicyDocument | None = None
         self.history = History()
         self.guard = Guard()
         self.announced: dict[bytes, int] = {}

@@ -35,12 +35,17 @@ def standing_for(verdict: Verdict | None, state: RunState, policy: EffectivePoli
 class StandingVerdicts:
     """What the next calls of a run would be told, and the decisions that a change of it brings."""
 
-    __slots__ = ("decisions", "judges", "partition", "policy", "quiet_below", "state")
+    __slots__ = ("decisions", "partition", "policy", "rules", "state")
 
     def __init__(self, state: RunState, partition: RunPartition, document: PolicyDocument) -> None:
         self.state = state
         self.partition = partition
-        self.policy, self.judges, self.quiet_below = rules_for(document, state.agent_id)
+        rules = state.rules
+        if rules is None or state.rules_of is not document:
+            rules = state.rules = rules_for(document, state.agent_id)
+            state.rules_of = document
+        self.rules = rules
+        self.policy = rules.policy
         self.decisions: list[MadeDecision] = []
 
     def release_all(self) -> None:
@@ -53,22 +58,22 @@ class StandingVerdicts:
     def _loud_alternation(self) -> Alternation | None:
         """Return the alternation that the history ends with, None when it is too short for any detector to speak of it."""
         history = self.state.history
-        return history.alternation() if history.alternation_length + 1 >= self.quiet_below else None
+        return history.alternation() if history.alternation_length + 1 >= self.rules.quiet_below else None
 
     def _judge_changed(self, signature: Signature, before: Alternation | None) -> None:
         """Judge the targets that an event may have changed; `before` is the loud alternation that was there before it."""
         state = self.state
         history = state.history
-        dropped = history.trim(self.policy.history_size)
+        dropped = history.trim(self.rules.history_size)
         loudest = max(signature.count, history.alternation_length + 1)
         for call in dropped:
             loudest = max(loudest, call.signature.count)
             if call.outcome is not None and call.outcome.sequence is not None:
                 state.lost_outcome = max(state.lost_outcome, call.outcome.sequence)
         # Nothing stands, and nothing that the event may have changed has the number of calls to be spoken of: the usual case.
-        if not state.standing and before is None and loudest < self.quiet_below:
+        if not state.standing and before is None and loudest < self.rules.quiet_below:
             missing = history.missing_tool()
-            if missing is None or missing.length < self.quiet_below:
+            if missing is None or missing.length < self.rules.quiet_below:
                 return
         changed = {signature.key: None, **{call.signature.key: None for call in dropped}}
         for alternation in (before, history.alternation()):
@@ -128,10 +133,10 @@ class StandingVerdicts:
     def _verdict_on(self, signature: Signature) -> Verdict | None:
         """Return the verdict of the enforced detectors; what others would say first is reported where these are silent."""
         history, policy = self.state.history, self.policy
-        first = first_verdict(self.judges, history, signature, policy)
+        first = first_verdict(self.rules.judges, history, signature, policy)
         if first is None or policy.mode == "shadow" or policy.mode_of(first.detector) == "enforce":
             return first
-        enforced = first_verdict(self.judges, history, signature, policy, only="enforce")
+        enforced = first_verdict(self.rules.judges, history, signature, policy, only="enforce")
         return enforced if standing_for(enforced, self.state, policy) is not None else first
 
     def _stand(self, target: TargetKey, verdict: Verdict | None) -> None:

@@ -8,7 +8,7 @@ knows one by name.
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import NamedTuple
+from typing import final
 
 from schemas.policy import EffectivePolicy, PolicyDocument
 from schemas.policy.model import Mode
@@ -25,16 +25,22 @@ from streams.detection.verdict import Verdict
 Judge = Callable[[History, Signature, EffectivePolicy], Verdict | None]
 
 
-class Rules(NamedTuple):
+@final
+class Rules:
     """What holds for an agent: its policy, the detectors of single calls in force, and the counts below which all are silent.
 
     `unknown_tool_repeat` goes before them all but is about every call to a tool, so the engine asks it by itself; `quiet_below`
-    counts it in.
+    counts it in. `history_size` and `records_calls` are the policy's: every event asks for them.
     """
 
-    policy: EffectivePolicy
-    judges: tuple[Judge, ...]
-    quiet_below: int
+    __slots__ = ("history_size", "judges", "policy", "quiet_below", "records_calls")
+
+    def __init__(self, policy: EffectivePolicy, judges: tuple[Judge, ...], quiet_below: int) -> None:
+        self.policy = policy
+        self.judges = judges
+        self.quiet_below = quiet_below
+        self.history_size: int = policy.history_size
+        self.records_calls: bool = policy.records_calls
 
 
 # Bounded: agent ids come from the wire.
