@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parent
 SWITCH = "LOOPWARDEN_COMPILE"
 
 #: What mypyc compiles with; the versions are those of constraints.txt.
-COMPILER = ["mypy==2.4.1", "setuptools>=80"]
+COMPILER = ["mypy==2.4.1", "setuptools==84.2.1"]
 
 #: mypyc as setuptools sees it.
 _SETUP = """

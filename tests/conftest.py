@@ -16,6 +16,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from streams.broker import EmbeddedBroker
 from tests.brokers.apache_kafka import ApacheKafka
 from tests.brokers.kafka_jars import KafkaUnavailableError, fetch_jars, find_java
+from tests.compiled_modules import refuse_stale_modules
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,6 +42,11 @@ REQUIRED = "LOOPWARDEN_REQUIRE_KAFKA"
 
 #: Folders whose tests share something that is made once and takes long (packages of npm, a whole stack).
 TOGETHER = ("compose", "node_gateway", "security")
+
+
+def pytest_configure() -> None:
+    """Test what the sources say, not what they said when they were compiled."""
+    refuse_stale_modules()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -15,6 +15,7 @@ from schemas.policy import PolicyDocument, read_policy
 from schemas.settings import Settings
 from streams.cli.logs import configure_logs, let_kafka_client_speak
 from streams.cli.options import Bootstrap, TopicPrefix, settings_with
+from streams.detection.compiled import engine_form
 from streams.operations.graceful_worker import GracefulWorker, Watch, leave
 from streams.operations.health import Health
 from streams.operations.heartbeat import Heartbeat
@@ -68,6 +69,7 @@ def worker(
         log.info(
             "worker starts",
             version=version("loopwarden"),
+            engine=engine_form(),
             group=settings.group,
             bootstrap_servers=settings.bootstrap_servers,
             topics=list(settings.topics.inputs),

@@ -7,12 +7,14 @@ import sys
 import tempfile
 from pathlib import Path
 
+from streams.detection.compiled import engine_form
 from tests.bench.brokers import fresh_broker
 from tests.bench.comparing import Plan, compare
 from tests.bench.field import BUILD, FIELD, Contender, NotHereError
 from tests.bench.measuring import ContenderError
 from tests.bench.report import cpu_ratios, ratios, show, write
 from tests.bench.workload import Workload
+from tests.compiled_modules import refuse_stale_modules
 
 
 def prepared(broker: str, only: list[str]) -> list[Contender]:
@@ -48,6 +50,7 @@ def main() -> int:
     given = parser.parse_args()
     if min(given.events, given.runs, given.rounds) < 1:
         parser.error("--events, --runs and --rounds are at least 1")
+    refuse_stale_modules()
     field = prepared(given.broker, given.only)
     if not field:
         parser.error(f"nobody is left; the contenders are {', '.join(contender.name for contender in FIELD)}")
@@ -60,13 +63,14 @@ def main() -> int:
         return 1
     title = (
         f"{given.events:,} {'raw' if given.raw else 'hash-only'} events of {given.runs:,} runs, {given.rounds} rounds,"
-        f" {given.broker} broker on the same cores"
+        f" {given.broker} broker on the same cores, engine: {engine_form()}"
     )
     show(results, title=title)
     document: dict[str, object] = {
         "options": {name: str(value) if isinstance(value, Path) else value for name, value in vars(given).items()},
         "ratios": ratios(results),
         "cpu_ratios": cpu_ratios(results),
+        "engine": engine_form(),
         "contenders": [result.as_json() for result in results],
     }
     write(given.output, document)
