@@ -327,7 +327,8 @@ class Consumer(driver.Consumer):
                 continue
             # Before anything can keep these records from being delivered: the client's position is already behind them.
             self._first_offsets.setdefault(tp, records[0].offset)
-            fresh = [record for record in records if record.offset >= self._next_offsets.get(tp, 0)]
+            next_offset = self._next_offsets.get(tp, 0)
+            fresh = records if records[0].offset >= next_offset else [one for one in records if one.offset >= next_offset]
             if fresh:
                 size = topic.max_records
                 slices.append((tp, deque(fresh[start : start + size] for start in range(0, len(fresh), size))))
