@@ -1,6 +1,5 @@
 """Writes a standing verdict that appeared, changed or went away as a decision."""
 
-from collections.abc import Iterable
 from typing import Literal
 
 from schemas.decisions import Action, Level, decision_id
@@ -21,7 +20,7 @@ def decision_of(
     policy_version: str,
     engine_version: str,
     message: str,
-    evidence: Iterable[tuple[int | None, str | None]],
+    evidence: tuple[EvidenceCall, ...],
     reason: Literal["used", "changed"] | None,
     late: bool,
 ) -> MadeDecision:
@@ -59,7 +58,7 @@ def decision_of(
         engine_version=engine_version,
         since=Origin(topic, number, since),
         as_of=dated,
-        evidence=tuple([EvidenceCall(sequence, call_id) for sequence, call_id in evidence]),
+        evidence=evidence,
     )
 
 

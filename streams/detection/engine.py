@@ -13,7 +13,7 @@ from typing import Literal, final
 
 from mypy_extensions import mypyc_attr
 
-from schemas.made_decisions import MadeDecision
+from schemas.made_decisions import EvidenceCall, MadeDecision
 from schemas.policy import PolicyDocument
 from streams.detection import guard as compaction_guard
 from streams.detection.facts import Facts, RunPartition
@@ -265,7 +265,7 @@ class _Turn(StandingVerdicts):
             RUN,
             standing,
             message=abort_message(found.tool, found.count),
-            evidence=found.evidence,
+            evidence=tuple([EvidenceCall(sequence, call_id) for sequence, call_id in found.evidence]),
             as_of=found.as_of,
         )
 

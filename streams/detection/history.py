@@ -8,8 +8,6 @@ A worker holds hundreds of thousands of calls, which Python's garbage collector 
 refers to refers back to calls, so reference counts free them, and `acyclic` has the compiler hide them from the collector.
 """
 
-import itertools
-from collections.abc import Iterator
 from typing import NamedTuple, final
 
 from mypy_extensions import mypyc_attr
@@ -156,9 +154,9 @@ class History:
         """Whether the history ends with an alternation in which it is this signature's turn."""
         return self._alternation >= 2 and self.calls[-2].signature is signature
 
-    def alternation_calls(self) -> Iterator[Call]:
-        """Yield the calls of the trailing alternation, newest first."""
-        return iter(self.calls[: -self._alternation - 1 : -1])
+    def alternation_calls(self) -> list[Call]:
+        """Return the calls of the trailing alternation, newest first."""
+        return self.calls[: -self._alternation - 1 : -1]
 
     def missing_tool(self) -> MissingTool | None:
         """Return the missing tool that the history ends with."""
@@ -190,13 +188,13 @@ class History:
         calls.append(call)
         return call
 
-    def calls_with(self, signature: Signature) -> Iterator[Call]:
-        """Yield the calls with a signature, newest first."""
-        return (call for call in reversed(self.calls) if call.signature is signature)
+    def calls_with(self, signature: Signature) -> list[Call]:
+        """Return the calls with a signature, newest first."""
+        return [call for call in reversed(self.calls) if call.signature is signature]
 
-    def streak_calls(self, signature: Signature) -> Iterator[Call]:
-        """Yield the calls of the no-progress streak of a signature, newest first."""
-        return itertools.islice((call for call in self.calls_with(signature) if call.outcome is not None), signature.streak)
+    def streak_calls(self, signature: Signature) -> list[Call]:
+        """Return the calls of the no-progress streak of a signature, newest first."""
+        return [call for call in self.calls_with(signature) if call.outcome is not None][: signature.streak]
 
     def pending_call(self, key: SignatureKey, call_id: str | None) -> Call | None:
         """Return the newest call with this signature, and call id when one is given, that has no outcome yet."""

@@ -1,11 +1,10 @@
 """The standing verdicts of a run: judged anew where something changed, and told as decisions."""
 
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import Literal
 
 from schemas.decisions import Action
-from schemas.made_decisions import MadeDecision
+from schemas.made_decisions import EvidenceCall, MadeDecision
 from schemas.policy import EffectivePolicy, PolicyDocument
 from streams.detection.decision_of_standing import decision_of
 from streams.detection.detectors import first_verdict, rules_for, unknown_tool_repeat
@@ -170,7 +169,7 @@ class StandingVerdicts:
         *,
         verdict: Verdict | None = None,
         message: str = "",
-        evidence: Iterable[tuple[int | None, str | None]] = (),
+        evidence: tuple[EvidenceCall, ...] = (),
         reason: Literal["used", "changed"] | None = None,
         late: bool = False,
         as_of: LastEvent | None = None,
@@ -181,7 +180,7 @@ class StandingVerdicts:
             return  # no tool call yet: nothing stands
         if verdict is not None:
             message = verdict.message
-            evidence = [(call.sequence, call.call_id) for call in verdict.evidence()]
+            evidence = tuple([EvidenceCall(call.sequence, call.call_id) for call in verdict.evidence()])
         self.decisions.append(
             decision_of(
                 state,

@@ -1,6 +1,6 @@
 """What a detector says about a pending call."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,7 +13,7 @@ Level = Literal["warning", "critical"]
 class Verdict:
     """One detector's finding about the next call with a given signature.
 
-    `warning_key` says which warnings count as the same one; `evidence` yields the calls that the verdict rests on, and is only
+    `warning_key` says which warnings count as the same one; `evidence` returns the calls that the verdict rests on, and is only
     asked for when a decision is published.
     """
 
@@ -22,7 +22,7 @@ class Verdict:
     count: int
     warning_key: str
     message: str
-    evidence: Callable[[], Iterable[Call]]
+    evidence: Callable[[], Sequence[Call]]
     paired_tool: str | None = None
 
     @property
