@@ -181,8 +181,9 @@ class Explainer:
 
     def _records(self, topic: str, number: int, start: int, end: int) -> Iterator[InputRecord]:
         for got in self.reader.read(topic, number, start, end):
-            yield from got.records
-            self.on_progress(len(got.records))
+            yield from got.records()
+            self.on_progress(got.next_offset - start)
+            start = got.next_offset
 
 
 def _with_first(first: Input, others: Iterator[tuple[Input, InputRecord]]) -> Iterator[Input]:

@@ -1,6 +1,6 @@
 """Records of the input topics and the events that they are, read as the worker reads them."""
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol, cast, final
 
 from mypy_extensions import mypyc_attr
@@ -93,25 +93,22 @@ class InputReader:
             return None
         return Input(run_id, facts, record.timestamp)
 
-    def read_tool_calls(self, records: Iterable[LogRecord], *, known: Container[str] = ()) -> list[Input]:
-        """Return the events of many records of the tool-calls topic; `known` are runs of this partition.
+    def read_tool_calls(self, records: Iterable[LogRecord], *, known: Container[str] = ()) -> Iterator[Input]:
+        """Yield the events of many records of the tool-calls topic; `known` are runs of this partition.
 
         The same as `read` of each: nearly all are what the quick intake reads, and for these nothing else is made or asked.
         """
         home, most, partitions = self._home, self._settings.max_event_bytes, self._partitions
         topic, partition = home
-        events: list[Input] = []
-        append = events.append
         for record in records:
             quick = quick_facts(cast(Record, record), partition=home, max_bytes=most)  # a Record but for the topic
             if quick is None:
                 event = self.read(input_record(topic, partition, record))
                 if event is not None:
-                    append(event)
+                    yield event
                 continue
             run_id, facts = quick
             if run_id in known or partition_of(run_id, partitions) == partition:
-                append(Input(run_id, facts, record.timestamp))
+                yield Input(run_id, facts, record.timestamp)
             else:
                 self.misrouted += 1
-        return events

@@ -9,7 +9,8 @@ and network work while the caller does. A thread for it costs more than it bring
 import asyncio
 import bisect
 import time
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from itertools import chain
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
 
@@ -49,17 +50,29 @@ class LogError(RuntimeError):
 
 
 class Slice(NamedTuple):
-    """Records of one partition, and the offset behind them; `raw` as the client's decoder gives them."""
+    """Records of one partition from `start` up to `end`, as whole batches of the client's decoder, and the offset behind them."""
 
     topic: str
     partition: int
-    raw: Sequence[LogRecord]
+    batches: Sequence[Iterable[LogRecord]]
+    start: int
+    end: int
     next_offset: int
 
-    @property
-    def records(self) -> list[InputRecord]:
-        """The records with the name of their place; made anew each time."""
-        return [input_record(self.topic, self.partition, one) for one in self.raw]
+    def raw(self) -> Iterator[LogRecord]:
+        """Yield the records as they are decoded, once; one that is let go before the next makes room for it in the caches."""
+        return chain.from_iterable(map(self._within, self.batches))
+
+    def _within(self, batch: Any) -> Iterable[LogRecord]:
+        # Batches come whole: those at the ends may begin before and end behind what is asked for.
+        if batch.next_offset <= self.end and getattr(batch, "base_offset", -1) >= self.start:
+            whole: Iterable[LogRecord] = batch
+            return whole
+        return (one for one in batch if self.start <= one.offset < self.end)
+
+    def records(self) -> Iterator[InputRecord]:
+        """Yield the records with the name of their place, once."""
+        return (input_record(self.topic, self.partition, one) for one in self.raw())
 
 
 class LogReader:
@@ -136,8 +149,8 @@ class LogReader:
 
     def time_at(self, topic: str, partition: int, offset: int, end: int) -> int:
         """Return the time of the record at an offset, or of the next one before `end`; the largest number when there is none."""
-        got = next(self.read(topic, partition, offset, end, slice_bytes=1), None)
-        return got.records[0].timestamp if got is not None and got.records else _NO_TIME
+        found = next(self.records(topic, partition, offset, end, slice_bytes=1), None)
+        return _NO_TIME if found is None else found.timestamp
 
     async def _list_offset(self, tp: TopicPartition, time_ms: int) -> tuple[int, int]:
         async def ask(leader: int) -> tuple[int, int]:
@@ -181,33 +194,29 @@ class LogReader:
                 ahead.cancel()
                 self.run(asyncio.wait([ahead]))
 
-    def records(self, topic: str, partition: int, start: int, end: int) -> Iterator[InputRecord]:
+    def records(
+        self, topic: str, partition: int, start: int, end: int, *, slice_bytes: int = FETCH_BYTES
+    ) -> Iterator[InputRecord]:
         """Yield the records from `start` up to `end`."""
-        for got in self.read(topic, partition, start, end):
-            yield from got.records
+        for got in self.read(topic, partition, start, end, slice_bytes=slice_bytes):
+            yield from got.records()
 
     async def _slice(self, tp: TopicPartition, start: int, end: int, size: int) -> Slice:
-        records: list[LogRecord] = []
         deadline = time.monotonic() + PATIENCE
-        while not records:
+        while True:
             high, raw = await self._fetch(tp, start, size)
             following = start
             batches = MemoryRecords(raw)
+            found = []
             while batches.has_next():
                 batch = batches.next_batch()
                 if not batch.validate_crc():
-                    raise LogError(f"{tp.topic}[{tp.partition}]@{batch.base_offset}: the batch is corrupt (CRC)")
+                    raise LogError(f"{tp.topic}[{tp.partition}]@{following}: the batch there or behind it is corrupt (CRC)")
                 following = batch.next_offset
                 if not batch.is_control_batch:
-                    records.extend(batch)
-            # Batches come whole: those at the ends may begin before and end behind what is asked for.
-            if records and not (start <= records[0].offset and records[-1].offset < end):
-                records = [one for one in records if start <= one.offset < end]
+                    found.append(batch)
             if following > start:
-                if not records and following < end:
-                    start = following  # control batches, or compacted away
-                    continue
-                return Slice(tp.topic, tp.partition, records, following)
+                return Slice(tp.topic, tp.partition, found, start, end, following)
             if start >= high:
                 raise LogError(f"{tp.topic}[{tp.partition}]@{start}: the partition ends at {high}")
             if len(raw):
@@ -216,7 +225,6 @@ class LogReader:
                 raise LogError(
                     f"{tp.topic}[{tp.partition}]@{start}: the broker gives nothing, though the partition ends at {high}"
                 )
-        return Slice(tp.topic, tp.partition, records, start)
 
     async def _fetch(self, tp: TopicPartition, offset: int, size: int, *, wait_ms: int = _MAX_WAIT_MS) -> tuple[int, bytes]:
         async def ask(leader: int) -> tuple[int, bytes]:

@@ -130,7 +130,7 @@ class _Trial:
 
     def _records(self, topic: str, start: int, end: int, *, keys: tuple[bytes | None, ...] | None) -> Iterator[InputRecord]:
         for got in self.reader.read(topic, self.number, start, end):
-            yield from got.records if keys is None else (record for record in got.records if record.key in keys)
+            yield from got.records() if keys is None else (record for record in got.records() if record.key in keys)
             self.on_progress(min(got.next_offset, end) - start)
             start = got.next_offset
 

@@ -1,7 +1,7 @@
 """Verifies partitions: reads what was published, replays the inputs, compares; several partitions at a time."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -102,9 +102,8 @@ class _Verification:
             before=None if given is None else given.version,
         )
         try:
-            for records in self._slices(self.topics.decisions, *covered.decisions):
-                for record in records:
-                    published.take(record)
+            for record in self._raw(self.topics.decisions, *covered.decisions):
+                published.take(record)
             before = given if given is not None and published.unmarked <= {given.version} else None
             eras = in_force_from(timeline(published.markers, before=before), covered.start)
             return self._compare(published, eras)
@@ -131,10 +130,7 @@ class _Verification:
         intake = InputReader(settings=self.task.settings, partition=self.number, partitions=self.task.partitions)
         # A policy may have come into force at compactions that were read after the end of the range was fixed.
         behind = max(covered.compactions[1], *(era.compactions_offset for era in eras))
-        calls = chain.from_iterable(
-            intake.read_tool_calls(records, known=replayer.runs)
-            for records in self._slices(self.topics.tool_calls, covered.start, covered.end)
-        )
+        calls = intake.read_tool_calls(self._raw(self.topics.tool_calls, covered.start, covered.end), known=replayer.runs)
         for recomputed in replayer.replay(calls, self._compactions(intake, covered.compactions[0], behind)):
             self._keep(comparison.take(recomputed))
         comparison.tally.events = replayer.fed
@@ -151,16 +147,19 @@ class _Verification:
             if len(self.findings) < MAX_FINDINGS:
                 self.findings.append(finding)
 
-    def _slices(self, topic: str, start: int, end: int) -> Iterator[Sequence[LogRecord]]:
+    def _raw(self, topic: str, start: int, end: int) -> Iterator[LogRecord]:
+        return chain.from_iterable(self._slices(topic, start, end))
+
+    def _slices(self, topic: str, start: int, end: int) -> Iterator[Iterable[LogRecord]]:
         key = self.key
         for got in self.reader.read(topic, self.number, start, end):
-            yield got.raw if key is None else [record for record in got.raw if record.key == key or record.key is None]
+            yield got.raw() if key is None else (one for one in got.raw() if one.key == key or one.key is None)
             self.on_progress(min(got.next_offset, end) - start)
             start = got.next_offset
 
     def _compactions(self, intake: InputReader, start: int, end: int) -> Iterator[Input]:
         topic = self.topics.compactions
-        for record in chain.from_iterable(self._slices(topic, start, end)):
+        for record in self._raw(topic, start, end):
             if (event := intake.read(input_record(topic, self.number, record))) is not None:
                 yield event
 
@@ -190,8 +189,8 @@ class _DecisionSlices:
         """Return the payload of a decision that was read before."""
         if offset not in self._records:
             _, end = self._reader.bounds(self._topic, self._partition)
-            got = next(iter(self._reader.read(self._topic, self._partition, offset, end)))
-            self._records = {record.offset: record for record in got.records}
+            got = next(self._reader.read(self._topic, self._partition, offset, end))
+            self._records = {record.offset: record for record in got.records()}
         return payload_of_record(self._records[offset])
 
 
