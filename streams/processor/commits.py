@@ -1,8 +1,8 @@
 """When what was processed is committed, and in which order: states, then offsets.
 
-The states touched since the last commit are written once per commit, in slices between batches, so a state in the changelog
-never holds an event whose decisions are not on their topic. Only when all of them are written are the batches done that had come
-before, and their offsets committed.
+The states touched since the last commit are written once per commit, in slices between batches, as they are when all decisions
+are acknowledged: a state in the changelog never holds an event whose decisions are not on their topic. Only when all of them are
+written are the batches done that had come before, and their offsets committed.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from typing import Any
 from faust.types import TP
 
 from schemas.topics import Topics
-from streams.processor.owned_runs import OwnedRuns
+from streams.processor.owned_runs import OwnedRuns, StateSlice
 from streams.transport import Batch, StaleBatch
 
 #: A commit is put off while there are fewer events to be done again after a crash (about 0.3 s of work), and so many commit
@@ -20,9 +20,13 @@ from streams.transport import Batch, StaleBatch
 EVENTS_WORTH_A_COMMIT = 10_000
 INTERVALS_AT_MOST = 4
 
-#: Runs whose states are written between two rounds of batches, or as many as there were events in the round: a commit then ends
-#: before as many events have come again as it covers. And those at a time when there is nothing else to do.
-RUNS_PER_WRITE = 100
+#: Runs whose states are written between two rounds of batches at least, one or two milliseconds of work, and how many of them for
+#: each event that came since the slice before at most. A commit is through before half as many events have come as it covers;
+#: with less, those that are touched meanwhile would make each commit larger than the one before.
+RUNS_PER_WRITE = 50
+RUNS_PER_EVENT = 2.0
+
+#: Runs whose states are written at a time when there is nothing else to do.
 RUNS_AT_REST = 1_000
 
 
@@ -36,8 +40,10 @@ class Commits:
         self._interval = interval
         self._pending: list[Batch] = []
         self._events = 0
-        #: Batches that the commit under way covers, None when there is none, and the events since its last slice.
+        #: Batches that the commit under way covers, None when there is none; its runs for each event that comes, and the events
+        #: since its last slice.
         self._covered: list[Batch] | None = None
+        self._runs_per_event = RUNS_PER_EVENT
         self._events_since_slice = 0
         self._committing: asyncio.Task[None] | None = None
         #: The oldest batch of each input partition that is not done.
@@ -65,21 +71,34 @@ class Commits:
         """Whether any batch is not committed."""
         return bool(self._pending) or self._covered is not None
 
-    async def go_on(self) -> bool:
-        """Go on with the commit under way, begin one when it is time; return whether more of it is left.
+    def next_slice(self) -> StateSlice | None:
+        """Return states to be written now, of the commit under way or of one that is due; None when there is nothing to do.
 
-        Raises `StaleBatch` and `SendError`.
+        They are taken before batches are applied and written together with what these bring, in one request.
         """
         if self._covered is None:
             if self._are_offsets_under_way() or not self._is_due():
-                return False
+                return None
             self._begin()
-        if await self._write_slice(max(RUNS_PER_WRITE, self._events_since_slice) if self._has_company else RUNS_AT_REST):
+        return self._take(self._size_of_slice())
+
+    async def write(self, states: StateSlice) -> bool:
+        """Write a slice, and end the commit after the last one; return whether more of it is left.
+
+        Raises `StaleBatch` and `SendError`.
+        """
+        await self._put(states)
+        if not states.is_last:
             return True
         self._end()
         # Batches need not wait for its answer; the next commit does.
         self._committing = asyncio.create_task(self._commit_offsets())
         return False
+
+    def _size_of_slice(self) -> int:
+        if not self._has_company:
+            return RUNS_AT_REST
+        return max(RUNS_PER_WRITE, round(self._runs_per_event * self._events_since_slice))
 
     def _are_offsets_under_way(self) -> bool:
         committing = self._committing
@@ -112,19 +131,29 @@ class Commits:
         if not self.waiting and not self._runs.unwritten:
             return
         self._begin()
-        while await self._write_slice(RUNS_AT_REST):
-            pass
+        is_last = False
+        while not is_last:
+            states = self._take(RUNS_AT_REST)
+            await self._put(states)
+            is_last = states.is_last
         self._end()
 
     def _begin(self) -> None:
-        self._runs.begin_round()
+        runs = self._runs.begin_round()
+        self._runs_per_event = min(RUNS_PER_EVENT, RUNS_PER_EVENT * runs / max(self._events, 1))
+        self._events_since_slice = 0
         self._covered = [*(self._covered or ()), *self._pending]
         self._pending.clear()
         self._events = 0
 
-    async def _write_slice(self, limit: int) -> bool:
+    def _take(self, limit: int) -> StateSlice:
         self._events_since_slice = 0
-        return await self._runs.write_slice(limit, is_committed=self.is_committed, ensure_owned=self.ensure_owned)
+        return self._runs.take_slice(limit, is_committed=self.is_committed)
+
+    async def _put(self, states: StateSlice) -> None:
+        if states.changes:
+            self.ensure_owned()
+            await self._runs.put(states)
 
     def _end(self) -> None:
         self.ensure_owned()

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
 
 from streams.detection import state_codec
 from streams.detection.run_state import RunState
@@ -13,6 +14,13 @@ MAX_DECODED_RUNS = 20_000
 
 #: Says whether input offsets (tool calls, compactions) of a partition are committed.
 IsCommitted = Callable[[int, tuple[int, int]], bool]
+
+
+class StateSlice(NamedTuple):
+    """States to be written, None where a run is to be deleted, by partition and key; `is_last` when the round has no more."""
+
+    changes: Mapping[int, Mapping[bytes, bytes | None]]
+    is_last: bool
 
 
 class OwnedRuns:
@@ -104,10 +112,10 @@ class OwnedRuns:
             self._round.setdefault(partition, set()).update(self._touched.pop(partition, ()))
         return sum(map(len, self._round.values()))
 
-    async def write_slice(self, limit: int, *, is_committed: IsCommitted, ensure_owned: Callable[[], None]) -> bool:
-        """Write up to `limit` runs of the round to the changelog, then to the store; return whether more of it is left.
+    def take_slice(self, limit: int, *, is_committed: IsCommitted) -> StateSlice:
+        """Return up to `limit` runs of the round as they are now; they must be put before the next slice is taken.
 
-        `ensure_owned` is called before the write.
+        Batches may be applied in between.
         """
         changes: dict[int, dict[bytes, bytes | None]] = {}
         while self._round and limit > 0:
@@ -120,19 +128,17 @@ class OwnedRuns:
             if not waiting:
                 del self._round[partition]
                 of_partition.update(self._tombstones(partition, is_committed))
-        if any(changes.values()):
-            ensure_owned()
-            await self._put(changes)
-        if not self._round:
-            self._make_room()
-        return bool(self._round)
+        return StateSlice({partition: changed for partition, changed in changes.items() if changed}, is_last=not self._round)
 
-    async def _put(self, changes: Mapping[int, Mapping[bytes, bytes | None]]) -> None:
-        writes = (self._table.put_many(partition, of_partition) for partition, of_partition in changes.items() if of_partition)
+    async def put(self, states: StateSlice) -> None:
+        """Write a slice to the changelog, then to the store."""
+        writes = (self._table.put_many(partition, of_partition) for partition, of_partition in states.changes.items())
         # None is left to go on by itself when another fails.
         for result in await asyncio.gather(*writes, return_exceptions=True):
             if isinstance(result, BaseException):
                 raise result
+        if states.is_last:
+            self._make_room()
 
     def _encoded(self, partition: int, run_id: str) -> bytes:
         self._touched.get(partition, set()).discard(run_id)

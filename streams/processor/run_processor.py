@@ -8,7 +8,7 @@ import asyncio
 import time
 from collections import Counter as Tally
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from itertools import chain
@@ -73,14 +73,13 @@ class RunProcessor:
     # -- batches ---------------------------------------------------------------------------------------------------------------
 
     async def process(self, *batches: Batch) -> None:
-        """Apply batches; commit when it is time.
+        """Apply batches, and go on with the commit that is under way or due.
 
         Batches that may be another worker's by now are dropped: they are delivered again to whoever owns them.
         """
         await self.policies.known.wait()
         async with self._turn("batches dropped, they will be processed again"):
             await self._process(batches)
-            await self.commits.go_on()
 
     @asynccontextmanager
     async def _turn(self, what_stale_means: str) -> AsyncIterator[None]:
@@ -103,6 +102,7 @@ class RunProcessor:
             if self.policies.announced(batch.partition) is None:
                 batch.ensure_owned()
                 await self.policies.change(self.policies.due(), self)
+        states = self.commits.next_slice()
         by_partition: defaultdict[int, list[tuple[Batch, _Applied]]] = defaultdict(list)
         for batch in batches:
             policy = self.policies.announced(batch.partition)
@@ -113,7 +113,11 @@ class RunProcessor:
             applied.seconds = time.perf_counter() - began
             by_partition[batch.partition].append((batch, applied))
         # Those of a partition in order, the partitions side by side; none is left to go on by itself when another fails.
-        writes = [self._write(pairs) for pairs in by_partition.values() if any(applied.to_write for _, applied in pairs)]
+        writes: list[Awaitable[object]] = [
+            self._write(pairs) for pairs in by_partition.values() if any(applied.to_write for _, applied in pairs)
+        ]
+        if states is not None:
+            writes.append(self.commits.write(states))
         for outcome in await asyncio.gather(*writes, return_exceptions=True):
             if isinstance(outcome, BaseException):
                 raise outcome
@@ -200,7 +204,8 @@ class RunProcessor:
             more = False
             async with self._turn("commit dropped, its batches will be processed again"):
                 if self.commits.waiting or (self.runs.unwritten and self.app.consumer.lease.held):
-                    more = await self.commits.go_on()
+                    states = self.commits.next_slice()
+                    more = states is not None and await self.commits.write(states)
             await asyncio.sleep(0)  # lets a batch in between
 
     async def release(self, partitions: frozenset[TP]) -> None:

@@ -1,7 +1,7 @@
 """When processed batches are committed."""
 
 import asyncio
-from collections.abc import Callable
+import itertools
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,6 +10,7 @@ import pytest
 from schemas.topics import Topics
 from streams.processor import commits
 from streams.processor.commits import EVENTS_WORTH_A_COMMIT, INTERVALS_AT_MOST, RUNS_AT_REST, RUNS_PER_WRITE, Commits
+from streams.processor.owned_runs import StateSlice
 from streams.transport import StaleBatch
 
 INTERVAL = 0.5
@@ -39,11 +40,13 @@ class Runs:
         self.left, self.touched = self.left + self.touched, 0
         return self.left
 
-    async def write_slice(self, limit: int, *, is_committed: Any, ensure_owned: Callable[[], None]) -> bool:
-        ensure_owned()
+    def take_slice(self, limit: int, *, is_committed: Any) -> StateSlice:
         self.slices.append(limit)
         self.left -= min(limit, self.left)
-        return self.left > 0
+        return StateSlice({0: {b"run": b"state"}}, is_last=not self.left)
+
+    async def put(self, states: StateSlice) -> None:
+        return None
 
 
 class Scene:
@@ -80,7 +83,8 @@ class Scene:
 
     async def passes(self, seconds: float) -> bool:
         self.clock.now += seconds
-        more = await self.commits.go_on()
+        states = self.commits.next_slice()
+        more = states is not None and await self.commits.write(states)
         await asyncio.sleep(0)
         return more
 
@@ -95,6 +99,7 @@ async def test_many_events_are_committed_after_the_interval(scene: Scene) -> Non
     assert not await scene.passes(INTERVAL * 0.9)
     assert scene.done == []
     scene.add("b", events=1)
+    scene.runs.touched = RUNS_PER_WRITE
     assert not await scene.passes(INTERVAL * 0.2)
     assert (scene.done, scene.committed) == (["a", "b"], 1)
 
@@ -129,17 +134,35 @@ async def test_a_commit_covers_what_came_before_it(scene: Scene) -> None:
     assert scene.commits.waiting
 
 
-async def test_slices_grow_with_the_batches(scene: Scene) -> None:
-    """So that a commit does not fall behind the events."""
+@pytest.mark.parametrize(("runs", "per_event"), [(50_000, 2), (20_000, 2), (5_000, 0.5)])
+async def test_slices_grow_with_the_batches(scene: Scene, runs: int, per_event: float) -> None:
+    """So that a commit does not fall behind the events, and is no more work at a time than it has to be."""
     scene.add("a", events=20_000)
     scene.clock.now += INTERVAL
-    scene.add("b", events=10)
-    scene.runs.touched = 50_000
+    scene.add("b", events=0)
+    scene.runs.touched = runs
     assert await scene.passes(0)
     for events in (1, 2_000):
         scene.add("c", events=events)
         assert await scene.passes(0.001)
-    assert scene.runs.slices == [20_010, RUNS_PER_WRITE, 2_000]
+    assert scene.runs.slices == [RUNS_PER_WRITE, RUNS_PER_WRITE, 2_000 * per_event]
+
+
+@pytest.mark.parametrize("runs_per_event", [0.01, 1.0])
+async def test_a_commit_does_not_grow_while_events_come(scene: Scene, runs_per_event: float) -> None:
+    """Also when each of them is another run's, and the next commit begins an interval after this one ended."""
+    events_per_round, seconds = 400, 0.01
+    sizes = []
+    for number in range(1_500):
+        scene.add(str(number), events=events_per_round)
+        scene.runs.touched -= round(events_per_round * (1 - runs_per_event))
+        before = scene.committed
+        await scene.passes(seconds)
+        if scene.committed > before:
+            sizes.append(len(scene.done))
+    covered = [after - before for before, after in itertools.pairwise(sizes)]
+    assert len(covered) >= 10
+    assert max(covered) <= 2.2 * INTERVAL / seconds
 
 
 async def test_slices_are_large_at_rest(scene: Scene) -> None:
