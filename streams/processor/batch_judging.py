@@ -52,21 +52,22 @@ def judge_records(
 ) -> Judged:
     """Apply the events of a batch to their runs, in place.
 
-    `decoded` are states at hand, `decode` gives (and keeps) another one; `touched` takes the runs whose state changed.
+    `decoded` are states at hand, all of runs of this partition; `decode` gives (and keeps) another one; `touched` takes the runs
+    whose state changed.
     """
     judged = Judged()
     effects = judged.effects
     for record in records:
         try:
             run_id, facts = read_at(home, record, settings=settings)
-            elsewhere = destination(run_id, record, partitions=partitions)
+            state = decoded.get(run_id)
+            elsewhere = destination(run_id, record, partitions=partitions) if state is None else None
         except InvalidEventError as error:
             judged.refused.append((record, error))
             continue
         if elsewhere is not None:
             judged.misrouted.setdefault(elsewhere, []).append(record)
             continue
-        state = decoded.get(run_id)
         if state is None:
             state = decode(run_id)
         applied = apply(state, facts, policy, run_ttl_ms=run_ttl_ms)
