@@ -165,7 +165,9 @@ FULL = decision(
 FINDING = {("decision_id",), ("since", "offset"), ("as_of", "offset"), ("policy_version",), ("engine_version",)}
 
 
-@pytest.mark.parametrize("path", [path for path in leaves(FULL.to_data()) if path not in FINDING], ids=lambda path: ".".join(map(str, path)))
+@pytest.mark.parametrize(
+    "path", [path for path in leaves(FULL.to_data()) if path not in FINDING], ids=lambda path: ".".join(map(str, path))
+)
 @pytest.mark.parametrize("how", ["another", "gone", "another type"])
 def test_a_change_of_any_field_is_found_and_named(compare: Compare, path: tuple[str | int, ...], how: str) -> None:
     def change(body: Any) -> Any:
