@@ -64,3 +64,4 @@ bench: .venv/.compiled ## the worker beside its rivals, on a fresh broker; one t
 
 clean:
 	rm -rf .venv build dist
+	find . -name '*.so' -delete
