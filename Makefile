@@ -64,4 +64,5 @@ bench: .venv/.compiled ## the worker beside its rivals, on a fresh broker; one t
 
 clean:
 	rm -rf .venv build dist
-	find . -name '*.so' -delete
+	rm -f loopwarden__mypyc.*.so
+	find schemas streams -name '*.so' -delete
