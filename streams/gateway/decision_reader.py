@@ -9,6 +9,7 @@ from schemas.cloudevents import InvalidEventError
 from schemas.decisions import Decision, Origin
 from schemas.topics import Topics
 from streams.connection import Connection
+from streams.fetch_pace import FetchPace
 from streams.permissions import Operation
 from streams.topics_admin import partition_counts
 
@@ -44,6 +45,7 @@ async def read_decisions(
     ends: dict[TopicPartition, int] = {}
     try:
         await consumer.start()
+        FetchPace(consumer._fetcher, idle_wait_ms=_FETCH_MAX_WAIT_MS, company_bytes=1)
         consumer.assign(partitions)
         while True:
             fetched = await consumer.getmany(timeout_ms=_FETCH_MAX_WAIT_MS)

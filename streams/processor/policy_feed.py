@@ -12,7 +12,7 @@ from aiokafka.errors import KafkaError
 from schemas.cloudevents import InvalidEventError
 from schemas.policy_records import PublishedPolicies, policy_key, read_policy_record
 from streams.connection import Connection
-from streams.transport.fetch_pace import FetchPace
+from streams.fetch_pace import FetchPace
 
 #: Milliseconds that a fetch may wait at the broker, once the first ones, which a worker that starts waits for, were answered.
 _FETCH_MAX_WAIT_MS = 250

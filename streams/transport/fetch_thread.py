@@ -14,8 +14,8 @@ from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread
 from faust.types import TP
 from mode.utils.futures import maybe_async, maybe_set_exception, maybe_set_result
 
+from streams.fetch_pace import IDLE_WAIT_MS, FetchPace
 from streams.transport import lease
-from streams.transport.fetch_pace import IDLE_WAIT_MS, FetchPace
 from streams.transport.light_records import deliver_lightly
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from typing import Any
 
 from aiokafka.protocol.fetch import FetchRequest, FetchRequest_v4
 
-from streams.transport.fetch_pace import COMPANY_BYTES, COMPANY_WAIT_MS, IDLE_WAIT_MS, FetchPace
+from streams.fetch_pace import COMPANY_BYTES, COMPANY_WAIT_MS, IDLE_WAIT_MS, FetchPace
 
 
 class Fetcher:

@@ -20,12 +20,14 @@ IDLE_WAIT_MS = 100
 class FetchPace:
     """Sets waits and sizes of an aiokafka `Fetcher`'s requests, broker by broker, by what those before have brought.
 
-    `idle_wait_ms` is the longest wait for a first record.
+    `idle_wait_ms` is the longest wait for a first record, `company_bytes` what is waited for while records come; 1 means that
+    each is sent at once, and the embedded broker, which looks for records when a wait begins, is half over and ends, looks often.
     """
 
-    def __init__(self, fetcher: Any, *, idle_wait_ms: int = IDLE_WAIT_MS) -> None:
+    def __init__(self, fetcher: Any, *, idle_wait_ms: int = IDLE_WAIT_MS, company_bytes: int = COMPANY_BYTES) -> None:
         self._send = fetcher._proc_fetch_request
         self._idle_wait_ms = idle_wait_ms
+        self._company_bytes = company_bytes
         #: How many answers in a row were empty.
         self._empty: dict[Any, int] = {}
         fetcher._proc_fetch_request = self._fetch
@@ -33,7 +35,7 @@ class FetchPace:
     async def _fetch(self, assignment: Any, node: Any, request: Any) -> bool:
         empty = self._empty.get(node, 0)
         request._max_wait_ms = min(self._idle_wait_ms, COMPANY_WAIT_MS << min(empty, 10))
-        request._min_bytes = 1 if empty else COMPANY_BYTES
+        request._min_bytes = 1 if empty else self._company_bytes
         brought = bool(await self._send(assignment, node, request))
         self._empty[node] = 0 if brought else empty + 1
         return brought
