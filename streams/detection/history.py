@@ -12,6 +12,11 @@ from typing import NamedTuple, final
 
 from mypy_extensions import mypyc_attr
 
+#: Calls whose stored form is made once and kept, and the newest ones that are left out of it since outcomes still come for them.
+#: A history of the default size has none, and its stored form is that of a release without.
+SEALED = 32
+OPEN = 16
+
 #: What makes two calls the same call: the tool and the hash of its arguments (16 bytes).
 SignatureKey = tuple[str, bytes]
 
@@ -95,13 +100,19 @@ class MissingTool(NamedTuple):
 @mypyc_attr(acyclic=True)
 @final
 class History:
-    """The last calls of a run, oldest first."""
+    """The last calls of a run, oldest first.
 
-    __slots__ = ("_alternation", "_ordinal", "calls", "signatures")
+    `sealed` are the stored forms of its oldest calls, `SEALED` of them each; `sealed_from` is the ordinal of the first of these
+    calls, which may have left the history. They are the state codec's, which has to make anew only what is not in them.
+    """
+
+    __slots__ = ("_alternation", "_ordinal", "calls", "sealed", "sealed_from", "signatures")
 
     def __init__(self) -> None:
         self.calls: list[Call] = []
         self.signatures: dict[SignatureKey, Signature] = {}
+        self.sealed: list[bytes] = []
+        self.sealed_from = 0
         self._alternation = 0
         self._ordinal = 0
 
@@ -208,6 +219,8 @@ class History:
     def settle(self, call: Call, outcome: Outcome) -> None:
         """Give a pending call its outcome."""
         call.outcome = outcome
+        if self.sealed and call.ordinal < self.sealed_from + SEALED * len(self.sealed):
+            self.sealed.clear()  # an outcome that came very late
         signature = call.signature
         signature.pending -= 1
         signature.outcomes += 1
@@ -257,6 +270,9 @@ class History:
             return []
         dropped = self.calls[:excess]
         del self.calls[:excess]
+        while self.sealed and self.sealed_from + SEALED <= dropped[-1].ordinal + 1:
+            del self.sealed[0]
+            self.sealed_from += SEALED
         for call in dropped:
             signature = call.signature
             signature.count -= 1

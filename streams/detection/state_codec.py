@@ -2,6 +2,9 @@
 
 Only what cannot be worked out again is stored; counts, streaks and alternations are rebuilt from the calls. Fields may be
 appended with a default without a new version: readers ignore fields that they do not know.
+
+The older calls of a long history are packed once, in portions that are kept with it, so that a commit costs about the same
+whatever the size of the history.
 """
 
 import base64
@@ -12,14 +15,18 @@ from typing import Any
 import msgspec
 
 from streams.detection.guard import Guard, Observation
-from streams.detection.history import Call, History, Outcome, Signature
+from streams.detection.history import OPEN, SEALED, Call, History, Outcome, Signature, SignatureKey
 from streams.detection.run_state import LastEvent, RunState, Standing, TargetKey
-from streams.detection.stored_state import Head, StoredCalls, StoredGuard, StoredState
+from streams.detection.stored_state import Head, SealedCalls, StoredCalls, StoredGuard, StoredLongState, StoredState
 
-CODEC_VERSION = 2
+#: The newest version that is read and written: a state with sealed calls.
+CODEC_VERSION = 3
+
+#: A state without sealed calls is written as the releases before write it.
+_WITHOUT_SEALED = 2
 
 #: Version 1 had every id packed by itself.
-_READABLE = frozenset({1, CODEC_VERSION})
+_READABLE = frozenset({1, _WITHOUT_SEALED, CODEC_VERSION})
 
 #: Marks an id that is stored as it is.
 _PLAIN = b"\xff"
@@ -32,12 +39,21 @@ class StateVersionError(ValueError):
 
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(StoredState)
+_decoder = msgspec.msgpack.Decoder(StoredLongState)
+_sealed_decoder = msgspec.msgpack.Decoder(SealedCalls)
 _head_decoder = msgspec.msgpack.Decoder(Head)
 
 
 def encode(state: RunState) -> bytes:
-    """Return the stored form of a state."""
+    """Return the stored form of a state; portions of a long history are packed on the way, and kept."""
+    history = state.history
+    _seal(history)
+    calls, signatures = history.calls, list(history.signatures.values())
+    sealed, left = history.sealed, 0
+    if sealed:
+        left = calls[0].ordinal - history.sealed_from
+        calls = calls[SEALED * len(sealed) - left :]
+        signatures = _signatures(calls)
     stored = StoredState(
         offsets=(state.tool_offset, state.compaction_offset),
         sequences=(state.tool_sequence, state.compaction_sequence),
@@ -53,9 +69,11 @@ def encode(state: RunState) -> bytes:
         announced=state.announced,
         standing=[(*target, *(None,) * (2 - len(target)), *astuple(standing)) for target, standing in state.standing.items()],
         guard=_encode_guard(state.guard),
-        calls=_encode_calls(state.history, state.tool_offset, state.last_time) if state.history.calls else None,
+        calls=_encode_calls(calls, signatures, state.tool_offset, state.last_time) if calls else None,
     )
-    return bytes((CODEC_VERSION,)) + _encoder.encode(stored)
+    if not sealed:
+        return bytes((_WITHOUT_SEALED,)) + _encoder.encode(stored)
+    return bytes((CODEC_VERSION,)) + _encoder.encode([*msgspec.structs.astuple(stored), sealed, left])
 
 
 def decode(run_id: str, data: bytes) -> RunState:
@@ -63,7 +81,7 @@ def decode(run_id: str, data: bytes) -> RunState:
 
     Raises `StateVersionError` for a record of a newer version, or one that is damaged.
     """
-    stored: StoredState = _read(_decoder, run_id, data)
+    stored: StoredLongState = _read(_decoder, run_id, data)
     state = RunState(run_id)
     state.tool_offset, state.compaction_offset = stored.offsets
     state.tool_sequence, state.compaction_sequence = stored.sequences
@@ -82,7 +100,17 @@ def decode(run_id: str, data: bytes) -> RunState:
     if stored.guard is not None:
         _decode_guard(state.guard, stored.guard)
     if stored.calls is not None:
-        state.history = _decode_calls(stored.calls, state.tool_offset, state.last_time)
+        history = state.history
+        signatures: dict[SignatureKey, Signature] | None = {} if stored.sealed else None
+        left = stored.left
+        for packed in stored.sealed:
+            portion = _unseal(run_id, packed)
+            _decode_calls(history, portion.calls, signatures, portion.offset, portion.time, left)
+            left = 0
+        history.sealed = stored.sealed
+        history.sealed_from = -stored.left
+        _decode_calls(history, stored.calls, signatures, state.tool_offset, state.last_time)
+        history.restored()
     return state
 
 
@@ -102,7 +130,19 @@ def _read(decoder: Any, run_id: str, data: bytes) -> Any:
     try:
         return decoder.decode(memoryview(data)[1:])
     except msgspec.DecodeError as error:
-        raise StateVersionError(f"run {run_id}: stored state is damaged ({error}): delete its changelog record") from None
+        raise _damaged(run_id, error) from None
+
+
+def _unseal(run_id: str, packed: bytes) -> SealedCalls:
+    try:
+        found: SealedCalls = _sealed_decoder.decode(packed)
+    except msgspec.DecodeError as error:
+        raise _damaged(run_id, error) from None
+    return found
+
+
+def _damaged(run_id: str, error: msgspec.DecodeError) -> StateVersionError:
+    return StateVersionError(f"run {run_id}: stored state is damaged ({error}): delete its changelog record")
 
 
 def is_newer(old: bytes, new: bytes) -> bool:
@@ -129,9 +169,29 @@ def _decode_guard(guard: Guard, stored: StoredGuard) -> None:
     guard.evidence = list(stored.evidence)
 
 
-def _encode_calls(history: History, tool_offset: int, last_time: int) -> StoredCalls:
-    calls = history.calls
-    signatures = list(history.signatures.values())
+def _seal(history: History) -> None:
+    calls, sealed = history.calls, history.sealed
+    if not calls:
+        return
+    if not sealed:
+        history.sealed_from = calls[0].ordinal
+    begin = history.sealed_from + SEALED * len(sealed) - calls[0].ordinal
+    while len(calls) - begin >= SEALED + OPEN:
+        portion = calls[begin : begin + SEALED]
+        offset, time = -1, 0
+        for call in portion:
+            if call.outcome is not None:
+                offset, time = max(offset, call.outcome.offset), max(time, call.outcome.time)
+        columns = _encode_calls(portion, _signatures(portion), offset, time)
+        sealed.append(_encoder.encode(SealedCalls(offset, time, columns)))
+        begin += SEALED
+
+
+def _signatures(calls: list[Call]) -> list[Signature]:
+    return list({call.signature.key: call.signature for call in calls}.values())
+
+
+def _encode_calls(calls: list[Call], signatures: list[Signature], tool_offset: int, last_time: int) -> StoredCalls:
     tools: dict[str, int] = {}
     ids: list[str | None] = []
     sequences: list[int | None] = []
@@ -197,11 +257,18 @@ def _signature_of(calls: list[Call], signatures: list[Signature]) -> list[int]:
     return [numbers[id(call.signature)] for call in calls]
 
 
-def _decode_calls(stored: StoredCalls, tool_offset: int, last_time: int) -> History:
-    history = History()
+def _decode_calls(
+    history: History,
+    stored: StoredCalls,
+    known: dict[SignatureKey, Signature] | None,
+    tool_offset: int,
+    last_time: int,
+    left: int = 0,
+) -> None:
+    """Add stored calls to a history but the first `left`; `known` has the signatures of the portions before."""
     hashes, digests = stored.signatures, stored.digests
     polls = frozenset(stored.polls)
-    signatures = []
+    signatures: list[Signature] = []
     for number, tool in enumerate(stored.signature_tools):
         signatures.append(Signature((stored.tools[tool], hashes[16 * number : 16 * number + 16]), number in polls))
     sequences = stored.sequences
@@ -230,10 +297,14 @@ def _decode_calls(stored: StoredCalls, tool_offset: int, last_time: int) -> Hist
                 missing_tools[settled] if missing_tools else None,
             )
             settled += 1
+        if position < left:
+            continue
         signature = signatures[signature_of[position] if signature_of else position]
+        if known is not None:
+            one = known.setdefault(signature.key, signature)
+            one.poll = one.poll or signature.poll
+            signature = one
         history.restore(signature, sequence=sequence, call_id=ids[position], outcome=outcome)
-    history.restored()
-    return history
 
 
 def _join(ids: list[str | None], prefix: int) -> tuple[int, bytes] | None:

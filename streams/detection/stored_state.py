@@ -62,6 +62,24 @@ class StoredState(msgspec.Struct, array_like=True):
     calls: StoredCalls | None
 
 
+class SealedCalls(msgspec.Struct, array_like=True):
+    """Calls whose stored form does not change: offsets and times of outcomes are distances before `offset` and `time`."""
+
+    offset: int
+    time: int
+    calls: StoredCalls
+
+
+class StoredLongState(StoredState, array_like=True):
+    """A state with a long history: `calls` has its newest calls, `sealed` those before them as packed `SealedCalls`.
+
+    The first `left` of these have left the history.
+    """
+
+    sealed: list[bytes] = []
+    left: int = 0
+
+
 class Head(msgspec.Struct, array_like=True):
     """What can be read of a stored state without building it: a tenth of the time."""
 

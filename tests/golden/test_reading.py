@@ -124,6 +124,8 @@ def test_the_copies_hold_every_kind_of_state() -> None:
         assert any(call.sequence is None for state in states for call in state.history.calls)
         assert {len(target) for state in states for target in state.standing} == {0, 1, 2}
         assert {standing.mode for state in states for standing in state.standing.values()} == {"enforce", "shadow"}
+        if golden["codec_version"] >= 3:
+            assert any(state.history.sealed for state in states)
 
 
 @pytest.mark.broker

@@ -42,10 +42,15 @@ SOURCE = "/golden"
 POLICY = {
     "tools": {"loopDetection": {"enabled": True, "unknownToolThreshold": 6}},
     "loopwarden": {"shadow": ["ping_pong"]},
-    "agents": {"list": [{"id": "quick", "tools": {"loopDetection": {"warningThreshold": 3, "criticalThreshold": 5}}}]},
+    "agents": {
+        "list": [
+            {"id": "quick", "tools": {"loopDetection": {"warningThreshold": 3, "criticalThreshold": 5}}},
+            {"id": "long", "tools": {"loopDetection": {"historySize": 60}}},
+        ]
+    },
 }
 #: After these shares of the records the states are kept.
-CUTS = (0.3, 0.6, 0.8, 0.95)
+CUTS = (0.2, 0.33, 0.565, 0.7, 0.97)
 _START = 1_796_040_000_000_000
 
 #: Marks a compaction whose sequence is so many records ahead.
@@ -126,6 +131,14 @@ def _varied() -> Iterator[Event]:
         )
 
 
+def _long() -> Iterator[Event]:
+    for number in range(110):
+        same = number % 5 == 2
+        yield from _hashed(
+            "search", {"q": 0 if same else number}, result=number // 60 if same else number, call_id=f"srch-{number}"
+        )
+
+
 #: Run id -> agent, whether its events have sequences, and the events.
 RUNS = {
     "loop": (None, True, _loop()),
@@ -138,6 +151,7 @@ RUNS = {
     "unnumbered é": ("quick", False, _loop()),
     "ended": (None, True, _ended()),
     "varied": (None, True, _varied()),
+    "long": ("long", True, _long()),
 }
 
 

@@ -2,12 +2,13 @@
 
 import hashlib
 
+import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streams.detection import state_codec
-from streams.detection.history import History, Outcome
+from streams.detection.history import OPEN, SEALED, History, Outcome
 from streams.detection.run_state import RunState
 
 
@@ -95,6 +96,80 @@ def described(history: History) -> object:
         alternation and (alternation.last.key, alternation.other.key, alternation.length),
         history.missing_tool(),
     )
+
+
+@settings(deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from("ab"),
+            st.integers(0, 60),
+            st.integers(0, 2),
+            st.sampled_from([0, 0, 0, 1, 20, 70, None]),
+            st.sampled_from([None, None, "x"]),
+            st.sampled_from(["kept", "kept", "kept", "stored", "read again"]),
+        ),
+        min_size=100,
+        max_size=300,
+    ),
+    st.sampled_from([48, 90, 200]),
+)
+def test_a_long_history_answers_the_same_however_often_it_was_stored(
+    steps: list[tuple[str, int, int, int | None, str | None, str]], size: int
+) -> None:
+    """Outcomes come at once, some calls later, or never; sequences are missing here and there."""
+    state, plain = RunState("r"), RunState("r")
+    for number, (tool, args, outcome, late, missing, then) in enumerate(steps):
+        for one in (state, plain):
+            history = one.history
+            sequence = None if number % 11 == 3 else 10 * number
+            history.append((tool, bytes([args]) * 16), poll=args == number, sequence=sequence, call_id=f"c{number}")
+            if late is not None and late < len(history.calls) and history.calls[-1 - late].outcome is None:
+                found = Outcome(bytes([outcome]) * 8, sequence and sequence + 5, number, 7 * number, missing)
+                history.settle(history.calls[-1 - late], found)
+            history.trim(size)
+            one.tool_offset, one.last_time = number, 7 * number
+        if then != "kept":
+            stored = state_codec.encode(state)
+            if then == "read again":
+                state = state_codec.decode("r", stored)
+                assert state_codec.encode(state) == stored
+    assert described(state_codec.decode("r", state_codec.encode(state)).history) == described(plain.history)
+
+
+def test_only_long_histories_need_this_version_to_be_read() -> None:
+    assert state_codec.encode(healthy_state(30))[0] == 2
+    assert state_codec.encode(healthy_state(300))[0] == state_codec.CODEC_VERSION == 3
+
+
+def test_what_is_packed_for_a_commit_does_not_grow_with_the_history() -> None:
+    state = healthy_state(1000)
+    state_codec.encode(state)
+    before = list(state.history.sealed)
+    state.history.append(("exec", bytes(16)), poll=False, sequence=None, call_id=None)
+    state.history.trim(1000)
+    state_codec.encode(state)
+    assert len(before) == (1000 - OPEN) // SEALED
+    assert all(kept is packed for kept, packed in zip(state.history.sealed, before, strict=True))
+
+
+def test_a_history_that_a_policy_cuts_short_loses_its_sealed_calls() -> None:
+    state = healthy_state(300)
+    stored = state_codec.encode(state)
+    for one in (state, state_codec.decode("run-1", stored)):
+        one.history.trim(20)
+        back = state_codec.decode("run-1", state_codec.encode(one))
+        assert described(back.history) == described(one.history)
+        one.history.trim(OPEN - 1)
+        assert state_codec.encode(one)[0] == 2
+
+
+def test_damaged_sealed_calls_are_refused_with_the_remedy() -> None:
+    stored = state_codec.encode(healthy_state(300))
+    *others, sealed, left = msgspec.msgpack.decode(stored[1:])
+    damaged = msgspec.msgpack.encode([*others, [b"\xc1", *sealed[1:]], left])
+    with pytest.raises(state_codec.StateVersionError, match=r"run r9: .*delete"):
+        state_codec.decode("r9", stored[:1] + damaged)
 
 
 @pytest.mark.parametrize("stored", [b"", b"\x63rest", b"\x01\xc1"])
