@@ -64,7 +64,8 @@ def in_processes(
             # Ctrl-C, an error or a caller that has enough: nothing of it is to go on.
             for process in multiprocessing.active_children():
                 process.terminate()
-            pool.shutdown(wait=False, cancel_futures=True)
+            # Waits for the pool's own thread, which ends with its processes: at exit the two would be in each other's way.
+            pool.shutdown(cancel_futures=True)
             raise
 
 
