@@ -9,8 +9,10 @@ from streams.detection.run_state import RunState
 from streams.processor.partition_policy import POLICY_KEY, PartitionPolicy, decode, encode
 from streams.transport import BatchTable
 
-#: Decoded runs kept per worker between commits, at least those used last; one takes about 10 KB at a full history.
+#: Decoded runs kept per worker between commits, at least those used last, and the calls of their histories. A call takes about
+#: 550 bytes: 350 MB at historySize 30, where the runs are the limit, and 1.1 GB at most with long histories.
 MAX_DECODED_RUNS = 20_000
+MAX_DECODED_CALLS = 2_000_000
 
 #: Says whether input offsets (tool calls, compactions) of a partition are committed.
 IsCommitted = Callable[[int, tuple[int, int]], bool]
@@ -160,13 +162,19 @@ class OwnedRuns:
         return {run_id.encode(): None for run_id in gone}
 
     def _make_room(self) -> None:
-        if sum(len(states) for states in self._states.values()) <= MAX_DECODED_RUNS // 2:
+        if not self._is_full():
             return
         oldest, self._older, self._states = self._older, self._states, {}
         for partition, touched in self._touched.items():  # not written yet: they stay
             older, kept = self._older.get(partition, {}), self._states.setdefault(partition, {})
             for run_id in touched:
                 kept[run_id] = older.pop(run_id) if run_id in older else oldest[partition][run_id]
+
+    def _is_full(self) -> bool:
+        if sum(len(states) for states in self._states.values()) > MAX_DECODED_RUNS // 2:
+            return True
+        calls = sum(len(state.history.calls) for states in self._states.values() for state in states.values())
+        return calls > MAX_DECODED_CALLS // 2
 
     def forget(self) -> None:
         """Forget everything that is not in the table."""

@@ -126,6 +126,35 @@ async def test_a_slice_is_no_larger_than_asked_for_and_a_state_is_not_written_tw
     assert runs.begin_round() == 2
 
 
+async def test_runs_with_long_histories_are_not_kept_decoded_as_long_as_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that is used in between stays; room is made at the end of a round."""
+    monkeypatch.setattr(owned_runs, "MAX_DECODED_CALLS", 100)
+    table = Kept()
+    runs = runs_of(table)
+    history = runs.get(0, "long").history
+    for number in range(51):
+        history.append(("exec", bytes(16)), poll=False, sequence=number, call_id=None)
+    long = runs.get(0, "long")
+
+    async def round_of(run_id: str, offset: int) -> None:
+        advance(runs, 0, run_id, offset)
+        runs.begin_round()
+        assert not await write_slice(runs, 10)
+
+    await round_of("long", 1)
+    assert runs.get(0, "long") is long
+    await round_of("short", 1)
+    await round_of("short", 2)
+    assert runs.get(0, "long") is long
+    await round_of("long", 2)
+    for offset in (3, 4):
+        for number in range(51):
+            runs.get(0, "other").history.append(("exec", bytes(16)), poll=False, sequence=number, call_id=None)
+        await round_of("other", offset)
+    assert runs.get(0, "long") is not long
+    assert len(runs.get(0, "long").history.calls) == 51
+
+
 async def test_a_run_that_ended_is_deleted_when_its_offsets_are_committed_unless_it_goes_on() -> None:
     table = Kept()
     runs = runs_of(table)
