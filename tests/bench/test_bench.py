@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from aiokafka import TopicPartition
 from tests.bench.brokers import fresh_broker
 from tests.bench.measuring import ContenderError, Result, Run, figure_of, run_until_committed
 from tests.bench.report import ratios
+from tests.bench.scale import Figures, goals
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -27,6 +29,32 @@ def test_the_harness_compares_the_worker_with_the_bare_client(tmp_path: Path) ->
     report = json.loads(written.read_text())
     assert report["ratios"]["vs_bare_aiokafka"] > 0
     assert [contender["rounds"][0]["events"] for contender in report["contenders"]] == [3000, 3000]
+
+
+@pytest.mark.broker
+def test_the_harness_measures_what_a_worker_costs_at_scale(tmp_path: Path) -> None:
+    """What a run before measured is kept, and all is compared with the goals."""
+    written = tmp_path / "scale.json"
+    long = Figures(cpu_us_per_event=10.0, first_s=1.0, again_s=1.0, mib=100.0, peak_mib=100.0, state_bytes=10_000)
+    written.write_text(json.dumps({"broker": "embedded", "events": 3000, "cases": {"historySize 300": asdict(long)}}))
+    command = [sys.executable, "-m", "tests.bench.scale", "--events", "3000", "--add", "--output", str(written)]
+    command += ["--only", "^1,000 live runs$"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=180, check=False)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(written.read_text())
+    assert report["cases"]["1,000 live runs"]["state_bytes"] > 0
+    assert report["cases"]["historySize 300"] == asdict(long)
+    assert "cost of an event, historySize 300 to 30" in {goal["what"] for goal in report["goals"]}
+
+
+def test_the_goals_at_scale_are_about_the_most_live_runs_that_were_measured() -> None:
+    """Memory per live run is what the others take more than a thousand of them."""
+    small = Figures(cpu_us_per_event=10.0, first_s=1.0, again_s=1.0, mib=100.0, peak_mib=100.0, state_bytes=1000)
+    many = replace(small, cpu_us_per_event=12.0, mib=1053.0)
+    reached = {goal.what: goal.value for goal in goals({"1,000 live runs": small, "1,000,000 live runs": many})}
+    assert reached["RSS bytes of a live run (1,000,000, memory)"] == pytest.approx(1000, abs=5)
+    assert reached["cost of an event, 1,000,000 live runs to 1,000"] == 1.2
+    assert goals({}) == []
 
 
 @pytest.mark.broker
