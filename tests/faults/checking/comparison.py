@@ -97,6 +97,20 @@ def differing_fields(place: tuple[int, str], expected: bytes, observed: bytes) -
 
 
 def _fields(state: RunState) -> dict[str, Any]:
-    fields = {name: getattr(state, name) for name in state.__slots__ if name not in ("history", "guard")}
-    fields |= {f"guard.{name}": getattr(state.guard, name) for name in state.guard.__slots__}
-    return fields | {"calls": [(call.signature.key, call.sequence, call.call_id, call.outcome) for call in state.history.calls]}
+    fields = {name: _plain(value) for name, value in _attributes(state).items() if name not in ("history", "guard")}
+    fields |= {f"guard.{name}": _plain(value) for name, value in _attributes(state.guard).items()}
+    calls = [(call.signature.key, call.sequence, call.call_id, _plain(call.outcome)) for call in state.history.calls]
+    return fields | {"calls": calls}
+
+
+def _plain(value: object) -> object:
+    """Return what can be compared by its parts; the engine's own objects are equal to themselves only."""
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    return {"": type(value).__name__, **_attributes(value)} if type(value).__module__.startswith("streams.") else value
+
+
+def _attributes(of: object) -> dict[str, Any]:
+    kind: Any = type(of)
+    names = getattr(kind, "__mypyc_attrs__", None) or kind.__slots__  # as compiled, as Python
+    return {name: _plain(getattr(of, name)) for name in names if not name.startswith("__")}
