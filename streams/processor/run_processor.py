@@ -68,6 +68,8 @@ class RunProcessor:
         metrics.begin(self.topics)
         self._source = f"loopwarden/{settings.group}"
         self._next_offsets: dict[TP, int] = {}
+        #: Set by the last release of a worker that stops: its producer goes next.
+        self._has_finished = False
         self.commits = Commits(app=app, runs=self.runs, topics=self.topics, interval=settings.commit_interval)
 
     # -- batches ---------------------------------------------------------------------------------------------------------------
@@ -212,6 +214,7 @@ class RunProcessor:
         """Write what is pending before partitions are given back; their offsets are committed by the caller."""
         async with self.lock:
             await self.commits.write_states()
+            self._has_finished = bool(self.app.should_stop)
             log.info("partitions given back", partitions=sorted({tp.partition for tp in partitions}))
 
     async def take_over(self, partitions: frozenset[TP]) -> None:
@@ -244,13 +247,18 @@ class RunProcessor:
         processed = self._next_offsets.get(tp)
         return int(self.app.consumer.committed_offset(tp)) if processed is None else processed
 
+    @property
+    def _may_write(self) -> bool:
+        """Whether there is any point in work between batches."""
+        return bool(self.app.consumer.lease.held) and not self._has_finished
+
     # -- between batches -------------------------------------------------------------------------------------------------------
 
     async def change_policies(self) -> None:
         """Give partitions the policy that is wanted, those for which it is time."""
         await self.policies.look_for_ends(self.app.consumer, self.next_offset)
         async with self._turn("change of policy put off"):
-            if self.app.consumer.lease.held and (due := self.policies.due()):
+            if self._may_write and (due := self.policies.due()):
                 await self.policies.change(due, self)
 
     async def announce(self, partition: int, policy: PartitionPolicy, version: str) -> None:
@@ -274,7 +282,7 @@ class RunProcessor:
         A run that has an event before its turn is brought under it by that event.
         """
         async with self._turn("judging again put off"):
-            found = self.policies.next_slice(RUNS_PER_SLICE) if self.app.consumer.lease.held else None
+            found = self.policies.next_slice(RUNS_PER_SLICE) if self._may_write else None
             if found is None:
                 return False
             partition, keys = found
@@ -302,7 +310,7 @@ class RunProcessor:
     async def expire_slice(self) -> bool:
         """Forget runs of a slice that are idle or ended; return whether there may be more."""
         async with self._turn("forgetting idle runs put off"):
-            if not self.app.consumer.lease.held:
+            if not self._may_write:
                 return False
             next_offsets = {
                 partition: (

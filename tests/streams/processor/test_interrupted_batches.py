@@ -71,7 +71,7 @@ async def test_a_release_after_an_interrupted_batch_writes_nothing_of_it(
 
     table: Any = Table()
     consumer = SimpleNamespace(lease=SimpleNamespace(held=True), committed_offset=lambda tp: 0)
-    app = SimpleNamespace(consumer=consumer)
+    app = SimpleNamespace(consumer=consumer, should_stop=False)
     processor = RunProcessor(app=app, table=table, settings=Settings(commit_interval=600.0), partitions=1)
     processor.policies.want(PublishedPolicies(PolicyDocument.from_mapping(POLICY)))
     await processor.take_over(frozenset({TP(Settings().topics.tool_calls, 0)}))
@@ -85,3 +85,19 @@ async def test_a_release_after_an_interrupted_batch_writes_nothing_of_it(
     await processor.process(looping_batch())
     await processor.release(frozenset())
     assert list(table.written) == [b"r"]
+
+
+@pytest.mark.parametrize("stops", [True, False], ids=["stops", "gives partitions back"])
+async def test_nothing_is_written_between_batches_after_the_last_release_of_a_worker_that_stops(stops: bool) -> None:
+    """The timers may have a turn more, and the producer is gone by then: here they have runs left to be judged again."""
+    table: Any = Table()
+    table.before = {POLICY_KEY: encode(PartitionPolicy(policy=POLICY, tool_calls_offset=0, compactions_offset=0, announced=True))}
+    table.keys_of = lambda partition: iter(())
+    consumer = SimpleNamespace(lease=SimpleNamespace(held=True), committed_offset=lambda tp: 0)
+    app = SimpleNamespace(consumer=consumer, should_stop=stops)
+    processor = RunProcessor(app=app, table=table, settings=Settings(commit_interval=600.0), partitions=1)
+    processor.policies.want(PublishedPolicies(PolicyDocument.from_mapping(POLICY)))
+    await processor.take_over(frozenset({TP(Settings().topics.tool_calls, 0)}))
+    await processor.release(frozenset())
+    assert await processor.judge_slice_again() is not stops
+    assert (table.written == {}) is stops
