@@ -87,7 +87,16 @@ class Commits:
 
         Raises `StaleBatch` and `SendError`.
         """
-        await self._put(states)
+        self.ensure_owned()
+        await self.put(states)
+        return self.wrote(states)
+
+    async def put(self, states: StateSlice) -> None:
+        """Write a slice, without a look at the lease, which the caller has just had."""
+        await self._runs.put(states)
+
+    def wrote(self, states: StateSlice) -> bool:
+        """End the commit when the slice that was written was its last; return whether more of it is left."""
         if not states.is_last:
             return True
         self._end()
@@ -134,7 +143,8 @@ class Commits:
         is_last = False
         while not is_last:
             states = self._take(RUNS_AT_REST)
-            await self._put(states)
+            self.ensure_owned()
+            await self.put(states)
             is_last = states.is_last
         self._end()
 
@@ -149,11 +159,6 @@ class Commits:
     def _take(self, limit: int) -> StateSlice:
         self._events_since_slice = 0
         return self._runs.take_slice(limit, is_committed=self.is_committed)
-
-    async def _put(self, states: StateSlice) -> None:
-        if states.changes:
-            self.ensure_owned()
-            await self._runs.put(states)
 
     def _end(self) -> None:
         self.ensure_owned()
