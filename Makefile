@@ -5,7 +5,8 @@ BIN := .venv/bin
 .PHONY: demo test test-pure lint types check compiled pure faults faults-long kafka bench clean
 
 OF_COMPILED := tests/streams/detection tests/golden tests/streams/processor/test_intake.py tests/streams/processor/test_quick_intake.py \
-    tests/streams/transcripts tests/streams/conformance/test_vectors.py tests/streams/audit/test_replayer.py tests/streams/audit/test_orders.py
+    tests/streams/transcripts tests/streams/conformance/test_vectors.py \
+    tests/streams/audit/test_replayer.py tests/streams/audit/test_orders.py tests/streams/audit/test_inputs.py tests/streams/audit/test_comparison.py
 
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 

@@ -20,8 +20,9 @@ from streams.operations.graceful_worker import GracefulWorker, Watch, leave
 from streams.operations.health import Health
 from streams.operations.heartbeat import Heartbeat
 from streams.operations.http_endpoint import HttpEndpoint, PortTakenError, Probe
-from streams.processor import VitalSigns, create_app
 from streams.processor.start_check import ready_topics
+from streams.processor.vital_signs import VitalSigns
+from streams.processor.worker_app import create_app
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
