@@ -17,6 +17,10 @@ from tests.bench.measuring import Usage, offsets_of, running, until_committed, u
 #: Seconds that they may take to stop.
 _STOP = 30.0
 
+#: Seconds between two looks at their CPU, and the part of it that an idle one uses at most.
+_LOOK = 1.0
+_IDLE = 0.25
+
 
 class Members:
     """Running processes; `started` is when (performance counter)."""
@@ -38,6 +42,16 @@ class Members:
         return Usage(
             cpu=sum(used.cpu for used in each), mib=sum(used.mib for used in each), peak_mib=sum(used.peak_mib for used in each)
         )
+
+    async def until_idle(self) -> None:
+        """Wait until they use little CPU: work that comes after a start is done."""
+        before = self.usage().cpu
+        while True:
+            await asyncio.sleep(_LOOK)
+            now = self.usage().cpu
+            if now - before < _IDLE * _LOOK * len(self._processes):
+                return
+            before = now
 
     async def stop(self) -> None:
         """Have them leave the group."""
