@@ -11,7 +11,6 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from itertools import chain
 from typing import Any
 
 import structlog
@@ -29,7 +28,7 @@ from streams.processor.batch_judging import Judged, judge_records
 from streams.processor.commits import Commits
 from streams.processor.dead_letters import dead_letter, send_dead_letters
 from streams.processor.misrouted import sent_on
-from streams.processor.owned_runs import OwnedRuns
+from streams.processor.owned_runs import OwnedRuns, StateSlice
 from streams.processor.partition_policy import PartitionPolicy
 from streams.processor.policies_in_force import PoliciesInForce
 from streams.processor.run_expiry import RunExpiry
@@ -105,7 +104,7 @@ class RunProcessor:
                 batch.ensure_owned()
                 await self.policies.change(self.policies.due(), self)
         states = self.commits.next_slice()
-        by_partition: defaultdict[int, list[tuple[Batch, _Applied]]] = defaultdict(list)
+        brought: list[tuple[Batch, _Applied]] = []
         for batch in batches:
             policy = self.policies.announced(batch.partition)
             if policy is None:
@@ -113,38 +112,55 @@ class RunProcessor:
             began = time.perf_counter()
             applied = self._apply(batch, policy)
             applied.seconds = time.perf_counter() - began
-            by_partition[batch.partition].append((batch, applied))
-        # Those of a partition in order, the partitions side by side; none is left to go on by itself when another fails.
-        writes: list[Awaitable[object]] = [
-            self._write(pairs) for pairs in by_partition.values() if any(applied.to_write for _, applied in pairs)
-        ]
-        if states is not None:
-            writes.append(self.commits.write(states))
-        for outcome in await asyncio.gather(*writes, return_exceptions=True):
-            if isinstance(outcome, BaseException):
-                raise outcome
-        for batch, applied in chain.from_iterable(by_partition.values()):
-            batch.ensure_owned()
-            metrics.count_batch(batch.topic, seconds=applied.seconds, results=applied.results, dead_letters=applied.letter_codes)
+            brought.append((batch, applied))
+        began = time.perf_counter()
+        await self._write(brought, states)
+        share = (time.perf_counter() - began) / len(brought)
+        for batch, applied in brought:
+            seconds = applied.seconds + share
+            metrics.observe_latency(applied.decisions)
+            metrics.count_batch(batch.topic, seconds=seconds, results=applied.results, dead_letters=applied.letter_codes)
             tp = TP(batch.topic, batch.partition)
             self._next_offsets[tp] = batch.last_offset + 1
             self.record_times[tp] = batch.records[-1].timestamp
             self.commits.add(batch, len(batch.records))
             batch.processed()
+        if states is not None:
+            self.commits.wrote(states)
 
-    async def _write(self, of_partition: Iterable[tuple[Batch, "_Applied"]]) -> None:
-        """Write what batches of a partition bring, each acknowledged before the next."""
-        for batch, applied in of_partition:
-            began = time.perf_counter()
-            batch.ensure_owned()
-            for partition, records in applied.misrouted.items():
-                await self._send_on(batch, partition, records, applied)
+    async def _write(self, brought: Sequence[tuple[Batch, "_Applied"]], states: StateSlice | None) -> None:
+        """Write what batches bring, each kind acknowledged before the next: events sent on, dead letters, decisions and states.
+
+        Partitions side by side. The looks at the lease come before all writes of a kind, so that nothing is under way at a
+        look: it would still go out when the worker was paused there.
+        """
+
+        def ensure_owned() -> None:
+            for batch, _ in brought:
                 batch.ensure_owned()
-            await send_dead_letters(self.app, self.topics.dead_letters(batch.topic), batch.partition, applied.letters)
-            batch.ensure_owned()
-            await self._publish(batch.partition, applied.decisions)
-            metrics.observe_latency(applied.decisions)
-            applied.seconds += time.perf_counter() - began
+            if states is not None:
+                self.commits.ensure_owned()
+
+        ensure_owned()
+        misrouted = [(*each, *to) for each in brought for to in each[1].misrouted.items()]
+        if misrouted:
+            await _all(self._send_on(batch, partition, records, applied) for batch, applied, partition, records in misrouted)
+            ensure_owned()
+        letters = [
+            send_dead_letters(self.app, self.topics.dead_letters(batch.topic), batch.partition, applied.letters)
+            for batch, applied in brought
+            if applied.letters
+        ]
+        if letters:
+            await _all(letters)
+            ensure_owned()
+        decisions: defaultdict[int, list[MadeDecision]] = defaultdict(list)
+        for batch, applied in brought:
+            decisions[batch.partition] += applied.decisions
+        writes: list[Awaitable[None]] = [self._publish(partition, made) for partition, made in decisions.items() if made]
+        if states is not None:
+            writes.append(self.commits.put(states))
+        await _all(writes)
 
     def _apply(self, batch: Batch, policy: PolicyDocument) -> "_Applied":
         judged = judge_records(
@@ -353,6 +369,9 @@ class _Applied:
         self.misrouted = judged.misrouted
         self.decisions = judged.decisions
 
-    @property
-    def to_write(self) -> bool:
-        return bool(self.decisions or self.letters or self.misrouted)
+
+async def _all(writes: Iterable[Awaitable[object]]) -> None:
+    """Await all; none is left to go on by itself when another fails."""
+    for outcome in await asyncio.gather(*writes, return_exceptions=True):
+        if isinstance(outcome, BaseException):
+            raise outcome
