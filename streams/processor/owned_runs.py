@@ -133,12 +133,18 @@ class OwnedRuns:
         return StateSlice({partition: changed for partition, changed in changes.items() if changed}, is_last=not self._round)
 
     async def put(self, states: StateSlice) -> None:
-        """Write a slice to the changelog, then to the store."""
+        """Write a slice to the changelog, then to the store; runs that are deleted stay at hand until then.
+
+        Were they not, an event in between would find what is still in the store: an idle run as it was before it was forgotten.
+        """
         writes = (self._table.put_many(partition, of_partition) for partition, of_partition in states.changes.items())
         # None is left to go on by itself when another fails.
         for result in await asyncio.gather(*writes, return_exceptions=True):
             if isinstance(result, BaseException):
                 raise result
+        for partition, changed in states.changes.items():
+            for key in [key for key, state in changed.items() if state is None]:
+                self._let_go(partition, key.decode())
         if states.is_last:
             self._make_room()
 
@@ -157,9 +163,12 @@ class OwnedRuns:
         gone = [run_id for run_id, offsets in ended.items() if run_id not in touched and is_committed(partition, offsets)]
         for run_id in gone:
             del ended[run_id]
+        return {run_id.encode(): None for run_id in gone}
+
+    def _let_go(self, partition: int, run_id: str) -> None:
+        if not self.is_touched(partition, run_id):
             self._states.get(partition, {}).pop(run_id, None)
             self._older.get(partition, {}).pop(run_id, None)
-        return {run_id.encode(): None for run_id in gone}
 
     def _make_room(self) -> None:
         if not self._is_full():

@@ -182,3 +182,39 @@ async def test_a_write_that_fails_is_told_of_when_the_others_are_through() -> No
     with pytest.raises(RuntimeError, match="no broker"):
         await write_slice(runs, 10)
     assert table.offset(1, "b") == 1
+
+
+async def test_an_event_between_the_taking_and_the_putting_of_a_deletion_finds_the_run_as_it_was_left() -> None:
+    """Not as the store has it: an idle run that was forgotten would go on as if nothing had been."""
+    table = Kept()
+    runs = runs_of(table)
+    advance(runs, 0, "idle", 7)
+    runs.get(0, "idle").since = 3
+    runs.begin_round()
+    assert not await write_slice(runs, 10)
+    runs.get(0, "idle").begin()
+    runs.end(0, "idle", (7, -1))
+    runs.begin_round()
+    deletion = runs.take_slice(10, is_committed=lambda partition, offsets: True)
+    assert deletion.changes == {0: {b"idle": None}}
+    assert runs.get(0, "idle").since is None
+    advance(runs, 0, "idle", 8)
+    await runs.put(deletion)
+    assert runs.get(0, "idle").tool_offset == 8
+    runs.begin_round()
+    await write_slice(runs, 10)
+    assert table.offset(0, "idle") == 8
+
+
+async def test_a_deleted_run_is_let_go_of_once_the_store_has_no_more_of_it() -> None:
+    table = Kept()
+    runs = runs_of(table)
+    advance(runs, 0, "idle", 7)
+    runs.end(0, "idle", (7, -1))
+    runs.begin_round()
+    await write_slice(runs, 10, committed=-1)
+    runs.end(0, "idle", (7, -1))
+    runs.begin_round()
+    await write_slice(runs, 10, committed=7)
+    assert not runs.decoded(0)
+    assert table.offset(0, "idle") == -1
