@@ -62,7 +62,7 @@ class Settings(BaseSettings):
     )
     data_dir: Path = Field(Path("loopwarden-data"), description="folder of the RocksDB store; one per worker")
     max_event_bytes: int = Field(1024 * 1024, gt=0, description="larger events are dead-lettered")
-    commit_interval: Seconds = Field(0.5, description="seconds between commits of states and offsets")
+    commit_interval: Seconds = Field(0.5, description="seconds between commits; four times as long while few events wait")
     session_timeout: Seconds = Field(10.0, description="seconds without a heartbeat until a worker's partitions move")
     heartbeat_interval: Seconds = Field(3.0, description="seconds between heartbeats")
     run_ttl: Seconds = Field(7 * 24 * 3600.0, description="seconds of event time without events until a run is forgotten")
