@@ -1,8 +1,9 @@
 """Records of the input topics and the events that they are, read as the worker reads them."""
 
 from collections.abc import Container, Iterable, Iterator, Sequence
-from typing import NamedTuple, Protocol, cast, final
+from typing import Protocol, cast, final
 
+from aiokafka import TopicPartition
 from mypy_extensions import mypyc_attr
 
 from schemas.cloudevents import InvalidEventError
@@ -12,6 +13,7 @@ from streams.detection.facts import Facts, RunPartition
 from streams.processor.intake import read_at
 from streams.processor.quick_intake import quick_facts
 from streams.transport import Record
+from streams.transport.light_records import DeliveredRecord, delivered
 
 
 class LogRecord(Protocol):
@@ -38,21 +40,8 @@ class LogRecord(Protocol):
         """Its headers."""
 
 
-class InputRecord(NamedTuple):
-    """One record of an input topic; `timestamp` is the record's, in milliseconds since 1970."""
-
-    topic: str
-    partition: int
-    offset: int
-    timestamp: int
-    key: bytes | None
-    value: bytes | None
-    headers: Sequence[tuple[str, bytes]] = ()
-
-
-def input_record(topic: str, partition: int, record: LogRecord) -> InputRecord:
-    """Return a record with the name of its place."""
-    return InputRecord(topic, partition, record.offset, record.timestamp, record.key, record.value, tuple(record.headers))
+#: One record of an input topic with the name of its place: what a worker's batches are made of.
+InputRecord = DeliveredRecord
 
 
 @mypyc_attr(acyclic=True)
@@ -99,16 +88,16 @@ class InputReader:
         The same as `read` of each: nearly all are what the quick intake reads, and for these nothing else is made or asked.
         """
         home, most, partitions = self._home, self._settings.max_event_bytes, self._partitions
-        topic, partition = home
+        place = TopicPartition(*home)
         for record in records:
             quick = quick_facts(cast(Record, record), partition=home, max_bytes=most)  # a Record but for the topic
             if quick is None:
-                event = self.read(input_record(topic, partition, record))
+                event = self.read(delivered(place, record))
                 if event is not None:
                     yield event
                 continue
             run_id, facts = quick
-            if run_id in known or partition_of(run_id, partitions) == partition:
+            if run_id in known or partition_of(run_id, partitions) == home.number:
                 yield Input(run_id, facts, record.timestamp)
             else:
                 self.misrouted += 1

@@ -20,8 +20,9 @@ from aiokafka.protocol.fetch import FetchRequest
 from aiokafka.protocol.offset import OffsetRequest
 from aiokafka.record.memory_records import MemoryRecords
 
-from streams.audit.inputs import InputRecord, LogRecord, input_record
+from streams.audit.inputs import InputRecord, LogRecord
 from streams.connection import Connection
+from streams.transport.light_records import delivered
 
 #: Bytes asked for at once: some 2,500 events with hashes. More leaves the processor's caches and is slower (0.5 to 4 MiB).
 FETCH_BYTES = 1024 * 1024
@@ -72,7 +73,8 @@ class Slice(NamedTuple):
 
     def records(self) -> Iterator[InputRecord]:
         """Yield the records with the name of their place, once."""
-        return (input_record(self.topic, self.partition, one) for one in self.raw())
+        place = TopicPartition(self.topic, self.partition)
+        return (delivered(place, one) for one in self.raw())
 
 
 class LogReader:

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
+from aiokafka import TopicPartition
+
 from schemas.policy import PolicyDocument
 from schemas.settings import Settings
 from streams.audit.comparison import Comparison
 from streams.audit.findings import Finding, Tally
-from streams.audit.inputs import Input, InputReader, InputRecord, LogRecord, input_record
+from streams.audit.inputs import Input, InputReader, InputRecord, LogRecord
 from streams.audit.log_reader import LogReader
 from streams.audit.policy_timeline import Era, in_force_from, timeline
 from streams.audit.processes import OnProgress, in_processes
@@ -20,6 +22,7 @@ from streams.audit.replayer import Doubt, Replayer
 from streams.connection import Connection
 from streams.detection.engine import ENGINE_VERSION
 from streams.detection.facts import RunPartition
+from streams.transport.light_records import delivered
 
 #: Findings kept of a partition; beyond it they are only counted.
 MAX_FINDINGS = 10_000
@@ -158,9 +161,9 @@ class _Verification:
             start = got.next_offset
 
     def _compactions(self, intake: InputReader, start: int, end: int) -> Iterator[Input]:
-        topic = self.topics.compactions
-        for record in self._raw(topic, start, end):
-            if (event := intake.read(input_record(topic, self.number, record))) is not None:
+        place = TopicPartition(self.topics.compactions, self.number)
+        for record in self._raw(place.topic, start, end):
+            if (event := intake.read(delivered(place, record))) is not None:
                 yield event
 
     def _wait_for(self, comparison: Comparison) -> None:

@@ -1,6 +1,6 @@
 """Judges the records of a batch: the worker's inner loop, without effects.
 
-One of the modules that are compiled where a compiler is (see `docs/design.md`, "Compiled engine").
+Compiled where a C compiler is: `docs/design.md`, "The engine is compiled".
 """
 
 from collections.abc import Callable, Iterable

@@ -336,13 +336,15 @@ class Consumer(driver.Consumer):
             await self._deliver_one_by_one(self._recover_in_bulk(plain, generation), generation)
         while slices and await self._deliver_round(next_round(slices), generation):
             continue
-        self._must_start_over |= bool(slices)  # what is left comes again
 
     def _is_live(self, tp: TP, generation: int) -> bool:
         return self.flow_active and self.app.consumer_generation_id == generation and tp in self._active_partitions
 
     async def _deliver_round(self, found: Round, generation: int) -> bool:
-        """Deliver slices as soon as there is room; False when a partition of them is not to be delivered from any more."""
+        """Deliver slices as soon as there is room.
+
+        False when a partition of them is not to be delivered from any more: they and what is left come again.
+        """
         room = max(MAX_UNPROCESSED, 2 * len(found))
 
         def is_live() -> bool:

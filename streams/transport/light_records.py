@@ -11,7 +11,7 @@ from aiokafka.consumer.fetcher import FetchResult
 
 
 class DeliveredRecord(msgspec.Struct, frozen=True, gc=False):
-    """A record of a batch; `timestamp` in milliseconds since 1970."""
+    """A record with the name of its place; `timestamp` in milliseconds since 1970."""
 
     topic: str
     partition: int
@@ -19,11 +19,11 @@ class DeliveredRecord(msgspec.Struct, frozen=True, gc=False):
     timestamp: int
     key: bytes | None
     value: bytes | None
-    headers: Sequence[tuple[str, bytes]]
+    headers: Sequence[tuple[str, bytes]] = ()
 
 
 def delivered(tp: TopicPartition, record: Any) -> DeliveredRecord:
-    """Return a record as batches deliver it, of what aiokafka finds in a fetched record batch."""
+    """Return a record with the name of its place, of what aiokafka finds in a fetched record batch."""
     return DeliveredRecord(
         tp.topic, tp.partition, record.offset, record.timestamp, record.key, record.value, tuple(record.headers)
     )
