@@ -109,7 +109,7 @@ class VerdictMap:
             if decision.action == "release":
                 return False
             run = self.runs[decision.run_id] = RunVerdicts(decision.as_of.partition)
-            self._make_room()
+            self._make_room(decision.run_id)
         else:
             self.runs.move_to_end(decision.run_id)  # in one step: a check in another thread must not miss the run
         run.heard_at = max(run.heard_at, heard_at)
@@ -159,19 +159,17 @@ class VerdictMap:
 
     def forget_idle(self, before: float) -> None:
         """Forget the runs not heard of since `before`."""
-        while self.runs:
-            run_id, run = next(iter(self.runs.items()))
+        for run_id, run in list(self.runs.items()):  # in one step, as above
             if run.heard_at >= before:
                 return
             self.runs.pop(run_id, None)
 
-    def _make_room(self) -> None:
+    def _make_room(self, newcomer: str) -> None:
         if self._max_runs is None or len(self.runs) <= self._max_runs:
             return
         # A look at all of them makes room for an eighth: a look for each new run would take longer the more runs there are.
         too_many = len(self.runs) - self._max_runs + self._max_runs // 8
         settled = [run_id for run_id, run in list(self.runs.items()) if not run.standing]
-        newcomer = next(reversed(self.runs))
         for run_id in settled[:too_many]:
             if run_id != newcomer:
                 self.runs.pop(run_id, None)
@@ -193,4 +191,4 @@ def _number(decision_id: str) -> int:
 def _remember(ids: dict[int, None], decision_id: str) -> None:
     ids[_number(decision_id)] = None
     if len(ids) > _MAX_REMEMBERED:
-        del ids[next(iter(ids))]
+        ids.pop(next(iter(tuple(ids))), None)  # the tuple is made in one step: another thread may be at it

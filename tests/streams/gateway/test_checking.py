@@ -177,13 +177,15 @@ def test_threads_ask_while_decisions_come_and_runs_go() -> None:
     threads = [threading.Thread(target=ask) for _ in range(3)]
     for thread in threads:
         thread.start()
-    for number in range(3000):
-        fold(made, decision("warn", run_id=f"r{number % 80}", params={}, offset=number + 2))
-        fold(made, decision(run_id="held", params={}, offset=number + 2))
-        made._map.forget_idle(-1.0)
-    over.set()
-    for thread in threads:
-        thread.join()
+    try:
+        for number in range(3000):
+            fold(made, decision("warn", run_id=f"r{number % 80}", params={}, offset=number + 2))
+            fold(made, decision(run_id="held", params={}, offset=number + 2))
+            made._map.forget_idle(-1.0)
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join()
     assert missed == []
 
 
