@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
+from schemas.topics import TopicSpec
 from streams.broker import EmbeddedBroker
+from streams.connection import Connection
+from streams.topics_admin import admin_client, create_specified
 from tests.brokers.apache_kafka import ApacheKafka
 from tests.brokers.kafka_jars import KafkaUnavailableError, fetch_jars, find_java
 from tests.compiled_modules import refuse_stale_modules
@@ -163,14 +165,10 @@ def topic_factory(broker: str, unique_name: Callable[[str], str]) -> Callable[..
     """
 
     async def create(name: str, partitions: int, config: Mapping[str, str]) -> None:
-        client = AIOKafkaAdminClient(bootstrap_servers=broker)
-        await client.start()
-        try:
-            response = await client.create_topics([NewTopic(name, partitions, 1, topic_configs=dict(config))])
-            errors = [topic for topic in response.topic_errors if topic[1]]
-            assert not errors, errors
-        finally:
-            await client.close()
+        # Waits until the broker knows the topic: its controller, which makes it, does so a moment earlier.
+        async with admin_client(Connection(bootstrap_servers=broker)) as client:
+            spec = TopicSpec(name=name, partitions=partitions, config=dict(config))
+            assert await create_specified(client, [spec], replication_factor=1, user="the tests") == [name]
 
     def factory(*, partitions: int = 4, name: str | None = None, config: Mapping[str, str] | None = None) -> str:
         topic = name or unique_name("topic")

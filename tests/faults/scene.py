@@ -12,12 +12,14 @@ from types import TracebackType
 from typing import Any, Self
 
 from aiokafka import AIOKafkaProducer
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from schemas.policy import PolicyDocument, read_policy
 from schemas.policy_records import DEFAULT_KEY, policy_record
 from schemas.settings import Settings
+from schemas.topics import TopicSpec
+from streams.connection import Connection
 from streams.processor import partition_policy
+from streams.topics_admin import admin_client, create_specified
 from tests.faults.checking import Differences, LogReader, compare, expect, observe
 from tests.faults.making.brokers import Broker
 from tests.faults.making.plan import FaultPlan
@@ -122,25 +124,16 @@ class Scene:
 
     async def create(self, topics: Mapping[str, tuple[int, Mapping[str, str]]]) -> None:
         """Create topics with partition counts and settings."""
-        client = AIOKafkaAdminClient(bootstrap_servers=self.broker.bootstrap_servers)
-        try:
-            await client.start()
-            new = [NewTopic(name, count, 1, topic_configs=dict(config)) for name, (count, config) in topics.items()]
-            response = await client.create_topics(new)
-            refused = [topic for topic in response.topic_errors if topic[1]]
-            if refused:
-                raise FaultError(f"topics cannot be made: {refused}")
-        finally:
-            await client.close()
+        specs = [TopicSpec(name=name, partitions=count, config=dict(config)) for name, (count, config) in topics.items()]
+        async with admin_client(Connection(bootstrap_servers=self.broker.bootstrap_servers)) as client:
+            made = await create_specified(client, specs, replication_factor=1, user="the scene")
+        if there := topics.keys() - set(made):
+            raise FaultError(f"topics are there already: {sorted(there)}")
 
     async def delete(self, *names: str) -> None:
         """Delete topics."""
-        client = AIOKafkaAdminClient(bootstrap_servers=self.broker.bootstrap_servers)
-        try:
-            await client.start()
+        async with admin_client(Connection(bootstrap_servers=self.broker.bootstrap_servers)) as client:
             await client.delete_topics(list(names))
-        finally:
-            await client.close()
 
     # -- workers ---------------------------------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ app = faust.App(
     given.group,
     broker=f"kafka://{given.bootstrap}",
     store="memory://",
+    datadir=str(given.state_dir),
     topic_partitions=given.partitions,
     topic_disable_leader=True,
     web_enabled=False,
