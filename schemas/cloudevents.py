@@ -145,11 +145,15 @@ def read_data(model: type[Model], event_type: str, value: bytes, headers: Header
         raise InvalidEventError("invalid_data", describe(error, within="data")) from None
 
 
-@lru_cache(maxsize=64)  # the decisions of a batch share the time of their decision
 def format_time(milliseconds: int) -> str:
     """Write a time as RFC 3339 in UTC with milliseconds."""
-    moment = _EPOCH + timedelta(milliseconds=milliseconds)  # a float would lose milliseconds of far years
-    return moment.isoformat("T", "milliseconds") + "Z"
+    seconds, rest = divmod(milliseconds, 1000)
+    return f"{_format_seconds(seconds)}.{rest:03d}Z"
+
+
+@lru_cache(maxsize=1024)  # events that are written together share their second
+def _format_seconds(seconds: int) -> str:
+    return (_EPOCH + timedelta(seconds=seconds)).isoformat("T", "seconds")
 
 
 def format_sequence(sequence: int) -> str:

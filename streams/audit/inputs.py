@@ -1,7 +1,7 @@
 """Records of the input topics and the events that they are, read as the worker reads them."""
 
-from collections.abc import Container, Iterable, Iterator, Sequence
-from typing import Protocol, cast, final
+from collections.abc import Container, Iterable, Iterator
+from typing import final
 
 from aiokafka import TopicPartition
 from mypy_extensions import mypyc_attr
@@ -12,33 +12,7 @@ from schemas.topics import partition_of
 from streams.detection.facts import Facts, RunPartition
 from streams.processor.intake import read_at
 from streams.processor.quick_intake import quick_facts
-from streams.transport import Record
-from streams.transport.light_records import DeliveredRecord, delivered
-
-
-class LogRecord(Protocol):
-    """A record as the client's decoder gives it; it does not know its topic."""
-
-    @property
-    def offset(self) -> int:
-        """Its offset."""
-
-    @property
-    def timestamp(self) -> int:
-        """Its time, in milliseconds since 1970."""
-
-    @property
-    def key(self) -> bytes | None:
-        """Its key."""
-
-    @property
-    def value(self) -> bytes | None:
-        """Its value."""
-
-    @property
-    def headers(self) -> Sequence[tuple[str, bytes]]:
-        """Its headers."""
-
+from streams.transport import BareRecord, DeliveredRecord, delivered
 
 #: One record of an input topic with the name of its place: what a worker's batches are made of.
 InputRecord = DeliveredRecord
@@ -73,7 +47,7 @@ class InputReader:
     def read(self, record: InputRecord) -> Input | None:
         """Return the event of a record; None for dead letters and events of another partition."""
         try:
-            run_id, facts = read_at(self._home, cast(Record, record), settings=self._settings)  # a Record that is not written to
+            run_id, facts = read_at(self._home, record.topic, record, settings=self._settings)
         except InvalidEventError:
             self.dead_letters += 1
             return None
@@ -82,7 +56,7 @@ class InputReader:
             return None
         return Input(run_id, facts, record.timestamp)
 
-    def read_tool_calls(self, records: Iterable[LogRecord], *, known: Container[str] = ()) -> Iterator[Input]:
+    def read_tool_calls(self, records: Iterable[BareRecord], *, known: Container[str] = ()) -> Iterator[Input]:
         """Yield the events of many records of the tool-calls topic; `known` are runs of this partition.
 
         The same as `read` of each: nearly all are what the quick intake reads, and for these nothing else is made or asked.
@@ -90,7 +64,7 @@ class InputReader:
         home, most, partitions = self._home, self._settings.max_event_bytes, self._partitions
         place = TopicPartition(*home)
         for record in records:
-            quick = quick_facts(cast(Record, record), partition=home, max_bytes=most)  # a Record but for the topic
+            quick = quick_facts(record, partition=home, max_bytes=most)
             if quick is None:
                 event = self.read(delivered(place, record))
                 if event is not None:

@@ -9,8 +9,7 @@ and network work while the caller does. A thread for it costs more than it bring
 import asyncio
 import bisect
 import time
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
-from itertools import chain
+from collections.abc import Callable, Coroutine, Iterator
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
 
@@ -20,9 +19,10 @@ from aiokafka.protocol.fetch import FetchRequest
 from aiokafka.protocol.offset import OffsetRequest
 from aiokafka.record.memory_records import MemoryRecords
 
-from streams.audit.inputs import InputRecord, LogRecord
+from streams.audit.inputs import InputRecord
 from streams.connection import Connection
-from streams.transport.light_records import delivered
+from streams.transport import BareRecord, RecordSlice, delivered
+from streams.transport.records import within
 
 #: Bytes asked for at once: some 2,500 events with hashes. More leaves the processor's caches and is slower (0.5 to 4 MiB).
 FETCH_BYTES = 1024 * 1024
@@ -51,25 +51,16 @@ class LogError(RuntimeError):
 
 
 class Slice(NamedTuple):
-    """Records of one partition from `start` up to `end`, as whole batches of the client's decoder, and the offset behind them."""
+    """What one fetch brought of a partition, and the offset behind it, which may be behind the end that was asked for."""
 
     topic: str
     partition: int
-    batches: Sequence[Iterable[LogRecord]]
-    start: int
-    end: int
+    found: RecordSlice
     next_offset: int
 
-    def raw(self) -> Iterator[LogRecord]:
-        """Yield the records as they are decoded, once; one that is let go before the next makes room for it in the caches."""
-        return chain.from_iterable(map(self._within, self.batches))
-
-    def _within(self, batch: Any) -> Iterable[LogRecord]:
-        # Batches come whole: those at the ends may begin before and end behind what is asked for.
-        if batch.next_offset <= self.end and getattr(batch, "base_offset", -1) >= self.start:
-            whole: Iterable[LogRecord] = batch
-            return whole
-        return (one for one in batch if self.start <= one.offset < self.end)
+    def raw(self) -> Iterator[BareRecord]:
+        """Yield the records as they are decoded, once."""
+        return self.found.records()
 
     def records(self) -> Iterator[InputRecord]:
         """Yield the records with the name of their place, once."""
@@ -209,16 +200,16 @@ class LogReader:
             high, raw = await self._fetch(tp, start, size)
             following = start
             batches = MemoryRecords(raw)
-            found = []
+            parts = []
             while batches.has_next():
                 batch = batches.next_batch()
                 if not batch.validate_crc():
                     raise LogError(f"{tp.topic}[{tp.partition}]@{following}: the batch there or behind it is corrupt (CRC)")
                 following = batch.next_offset
                 if not batch.is_control_batch:
-                    found.append(batch)
+                    parts.append(within(batch, start, end))
             if following > start:
-                return Slice(tp.topic, tp.partition, found, start, end, following)
+                return Slice(tp.topic, tp.partition, RecordSlice(start, min(following, end), parts), following)
             if start >= high:
                 raise LogError(f"{tp.topic}[{tp.partition}]@{start}: the partition ends at {high}")
             if len(raw):

@@ -10,10 +10,10 @@ from schemas.cloudevents import InvalidEventError, parse
 from schemas.decisions import DECISION_TYPE, Decision, Origin
 from schemas.policy_applied import POLICY_APPLIED_TYPE, PolicyApplied
 from streams.audit.decision_index import DecisionIndex, Entry, Role, Unmatched, Unreproducible
-from streams.audit.inputs import LogRecord
 from streams.audit.payloads import comparable, digest_of
 from streams.audit.wire_form import Head, in_wire_form
 from streams.detection.engine import ENGINE_VERSION
+from streams.transport import BareRecord
 
 #: Decisions dated behind the range that are remembered, to see whether their tool calls exist at all.
 MAX_DATED_BEHIND = 10_000
@@ -77,7 +77,7 @@ class PublishedDecisions:
         """Give the index back."""
         self._index.close()
 
-    def take(self, record: LogRecord) -> None:
+    def take(self, record: BareRecord) -> None:
         """Take in the next record of the decisions topic."""
         found = in_wire_form(record)
         if found is not None:
@@ -104,7 +104,7 @@ class PublishedDecisions:
     def _origin(self, offset: int) -> Origin:
         return Origin(topic=self._topic, partition=self._partition, offset=offset)
 
-    def _take_odd(self, record: LogRecord) -> None:
+    def _take_odd(self, record: BareRecord) -> None:
         try:
             Decision.from_record(record.value or b"", record.headers)
         except InvalidEventError as error:
@@ -113,7 +113,7 @@ class PublishedDecisions:
         else:
             self.unreadable.append((self._origin(record.offset), "not written by a worker: binary mode"))
 
-    def _take_marker(self, record: LogRecord) -> None:
+    def _take_marker(self, record: BareRecord) -> None:
         origin = self._origin(record.offset)
         try:
             marker = PolicyApplied.from_record(record.value or b"", record.headers)
@@ -193,7 +193,7 @@ class PublishedDecisions:
         return self._index.unmatched()
 
 
-def payload_of_record(record: LogRecord) -> dict[str, Any]:
+def payload_of_record(record: BareRecord) -> dict[str, Any]:
     """Return the payload of a record of the decisions topic as it is compared; without a decision id when it has none."""
     try:
         return payload_checked(json_text.loads(record.value or b""), record)
@@ -201,7 +201,7 @@ def payload_of_record(record: LogRecord) -> dict[str, Any]:
         return {"(event)": f"not a decision: {error}"}
 
 
-def payload_checked(body: dict[str, Any], record: LogRecord) -> dict[str, Any]:
+def payload_checked(body: dict[str, Any], record: BareRecord) -> dict[str, Any]:
     """Return the payload of a decision's event.
 
     An event id or a record key that does not fit shows as a field of its own, and so does what makes the event unreadable.

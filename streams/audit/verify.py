@@ -12,7 +12,7 @@ from schemas.policy import PolicyDocument
 from schemas.settings import Settings
 from streams.audit.comparison import Comparison
 from streams.audit.findings import Finding, Tally
-from streams.audit.inputs import Input, InputReader, InputRecord, LogRecord
+from streams.audit.inputs import Input, InputReader, InputRecord
 from streams.audit.log_reader import LogReader
 from streams.audit.policy_timeline import Era, in_force_from, timeline
 from streams.audit.processes import OnProgress, in_processes
@@ -22,7 +22,7 @@ from streams.audit.replayer import Doubt, Replayer
 from streams.connection import Connection
 from streams.detection.engine import ENGINE_VERSION
 from streams.detection.facts import RunPartition
-from streams.transport.light_records import delivered
+from streams.transport import BareRecord, delivered
 
 #: Findings kept of a partition; beyond it they are only counted.
 MAX_FINDINGS = 10_000
@@ -150,10 +150,10 @@ class _Verification:
             if len(self.findings) < MAX_FINDINGS:
                 self.findings.append(finding)
 
-    def _raw(self, topic: str, start: int, end: int) -> Iterator[LogRecord]:
+    def _raw(self, topic: str, start: int, end: int) -> Iterator[BareRecord]:
         return chain.from_iterable(self._slices(topic, start, end))
 
-    def _slices(self, topic: str, start: int, end: int) -> Iterator[Iterable[LogRecord]]:
+    def _slices(self, topic: str, start: int, end: int) -> Iterator[Iterable[BareRecord]]:
         key = self.key
         for got in self.reader.read(topic, self.number, start, end):
             yield got.raw() if key is None else (one for one in got.raw() if one.key == key or one.key is None)

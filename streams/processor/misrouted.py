@@ -2,19 +2,19 @@
 
 from schemas.cloudevents import InvalidEventError
 from schemas.topics import partition_of
-from streams.transport import ProducerRecord, Record
+from streams.transport import BareRecord, ProducerRecord, Record
 
 #: Marks an event that a worker sent on to its partition, and says where it was found.
 MISROUTED_HEADER = "loopwarden.misrouted"
 
 
-def destination(run_id: str, record: Record, *, partitions: int) -> int | None:
-    """Return the partition that a record is to be sent on to, None when it is where it belongs.
+def destination(run_id: str, record: BareRecord, *, partition: int, partitions: int) -> int | None:
+    """Return the partition that a record of `partition` is to be sent on to, None when it is where it belongs.
 
     Raises `InvalidEventError` for a record that was sent on once already and is in a wrong place all the same.
     """
     right = partition_of(run_id, partitions)
-    if right == record.partition:
+    if right == partition:
         return None
     if any(name == MISROUTED_HEADER for name, _ in record.headers):
         raise InvalidEventError("misrouted", f"sent on once already, and yet it belongs to partition {right} of {partitions}")

@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import astuple
 
 from schemas import json_text
 from schemas.cloudevents import MAX_SEQUENCE, time_ms
@@ -16,52 +17,74 @@ from schemas.events import ToolCallFinished, ToolCallStarted
 from schemas.fingerprints import MISSING, args_hash, is_poll, normalize_tool, outcome_fingerprint
 from streams.detection.facts import OUTCOME_DIGEST_BYTES, Facts, Kind, RunPartition, record_time
 from streams.detection.history import SignatureKey
-from streams.processor.quick_event import NOT_SENT, QuickData, decode
-from streams.transport import Record
+from streams.processor.quick_event import NOT_SENT, decode
+from streams.transport import BareRecord
 
-_KINDS: dict[str, Kind] = {ToolCallStarted.event_type(): "started", ToolCallFinished.event_type(): "finished"}
-
+# `Final` saves compiled code a look-up by name; here and below.
+_KINDS: Final[dict[str, Kind]] = {ToolCallStarted.event_type(): "started", ToolCallFinished.event_type(): "finished"}
+_NOT_SENT: Final = NOT_SENT
 _decode: Final = decode
+_fields: Final = astuple
+_from_hex: Final = bytes.fromhex
 
 #: The models let values nest 256 deep. A shorter text cannot nest deeper, and neither can one with fewer brackets.
 _SHORT = 512
 _FEW_BRACKETS = 200
 
 
-def quick_facts(record: Record, *, partition: RunPartition, max_bytes: int) -> tuple[str, Facts] | None:
+def quick_facts(record: BareRecord, *, partition: RunPartition, max_bytes: int) -> tuple[str, Facts] | None:
     """Return the run id and the facts of a record of the tool-calls topic, None when it is a case for the models."""
     value = record.value
     if not value or len(value) > max_bytes or not _is_plain(value) or (record.headers and not _is_structured(record)):
         return None
     try:
-        event = _decode(value)
-        data = event.data
-        kind = _KINDS[event.type]
-        sequence = None if event.sequence is None else _sequence(event.sequence)
-        time = record_time(record.timestamp) if event.time is None else _time_ms(event.time)
-        outcome, unknown_tool = (None, None) if kind == "started" else _outcome(data)
-        key, poll = _signature(data)
+        # All fields at once: asked for one by one they would cost as much again as their decoding.
+        _, _, _, event_type, data, event_time, number, data_base64 = _fields(_decode(value))
+        (
+            run_id,
+            tool,
+            call_id,
+            session_id,
+            agent_id,
+            _,
+            _,
+            hash_of_args,
+            given_poll,
+            outcome_hash,
+            given_unknown_tool,
+            _,
+            _,
+            lost_events,
+            params,
+            result,
+            error,
+        ) = _fields(data)
+        kind = _KINDS[event_type]
+        sequence = None if number is None else _sequence(number)
+        time = record_time(record.timestamp) if event_time is None else _time_ms(event_time)
+        outcome: bytes | None = None
+        unknown_tool: str | None = None
+        if kind != "started":
+            if outcome_hash is None:
+                outcome, unknown_tool = _outcome_of_content(tool, params, result, error)
+            elif result is not _NOT_SENT or error is not _NOT_SENT:
+                return None  # a hash and content
+            else:
+                outcome = _digest(outcome_hash)[:OUTCOME_DIGEST_BYTES]
+                unknown_tool = given_unknown_tool.lower() if given_unknown_tool else None
+        name: str = _normalized(tool)
+        if params is not _NOT_SENT:
+            key, poll = _signature_of_content(name, params, hash_of_args)
+        elif hash_of_args is not None:
+            key, poll = (name, _digest(hash_of_args)), bool(given_poll)
+        else:
+            return None  # nothing that tells the arguments
     except (msgspec.MsgspecError, KeyError, ValueError):
         return None
-    if data.lost_events is not None and data.lost_events < 0:
+    if (lost_events is not None and lost_events < 0) or data_base64 is not _NOT_SENT or record.key != run_id.encode():
         return None
-    if event.data_base64 is not NOT_SENT or record.key != data.run_id.encode():
-        return None
-    facts = Facts(
-        kind,
-        partition,
-        record.offset,
-        time,
-        sequence,
-        data.session_id,
-        data.agent_id,
-        data.call_id,
-        key,
-        poll,
-        outcome,
-        unknown_tool,
-    )
-    return data.run_id, facts
+    facts = Facts(kind, partition, record.offset, time, sequence, session_id, agent_id, call_id, key, poll, outcome, unknown_tool)
+    return run_id, facts
 
 
 def _is_plain(value: bytes) -> bool:
@@ -74,7 +97,7 @@ def _is_plain(value: bytes) -> bool:
     return len(value) < _SHORT or value.count(b"[") + value.count(b"{") < _FEW_BRACKETS
 
 
-def _is_structured(record: Record) -> bool:
+def _is_structured(record: BareRecord) -> bool:
     for name, _ in record.headers:
         lower = name.lower()
         if lower == "content-type" or lower.startswith("ce_"):
@@ -102,7 +125,6 @@ def _read_second(text: str) -> int:
     return time_ms(f"{text}Z")
 
 
-#: `Final` saves compiled code a look-up; here and below.
 _second_ms: Final = lru_cache(maxsize=1024)(_read_second)
 
 #: The names of tools are few; bounded, because they come from the wire.
@@ -110,33 +132,26 @@ _normalized: Final = lru_cache(maxsize=4096)(normalize_tool)
 
 
 def _digest(text: str) -> bytes:
-    digest = bytes.fromhex(text)
+    digest: bytes = _from_hex(text)
     # The second: no capitals, and no spaces, which fromhex skips.
     if len(digest) != 16 or digest.hex() != text:
         raise ValueError("not a hash")
     return digest
 
 
-def _signature(data: QuickData) -> tuple[SignatureKey, bool]:
-    tool = _normalized(data.tool)
-    if data.params is NOT_SENT:
-        if data.args_hash is None:
-            raise ValueError("neither params nor args_hash")
-        return (tool, _digest(data.args_hash)), bool(data.poll)
-    params = json_text.loads(bytes(data.params))
-    digest = _digest(args_hash(params) if data.args_hash is None else data.args_hash)
-    return (tool, digest), is_poll(tool, params)
+def _signature_of_content(tool: str, params: msgspec.Raw, given_hash: str | None) -> tuple[SignatureKey, bool]:
+    content = json_text.loads(bytes(params))
+    return (tool, _digest(args_hash(content) if given_hash is None else given_hash)), is_poll(tool, content)
 
 
-def _outcome(data: QuickData) -> tuple[bytes | None, str | None]:
-    if data.outcome_hash is not None:
-        if data.result is not NOT_SENT or data.error is not NOT_SENT:
-            raise ValueError("a hash and content: left to the models")
-        return _digest(data.outcome_hash)[:OUTCOME_DIGEST_BYTES], data.unknown_tool.lower() if data.unknown_tool else None
-    found = outcome_fingerprint(data.tool, _content(data.params, None), result=_content(data.result), error=_content(data.error))
-    digest = None if found.outcome_hash is None else _digest(found.outcome_hash)[:OUTCOME_DIGEST_BYTES]
-    return digest, found.unknown_tool if digest is not None else None
+def _outcome_of_content(
+    tool: str, params: msgspec.Raw, result: msgspec.Raw, error: msgspec.Raw
+) -> tuple[bytes | None, str | None]:
+    found = outcome_fingerprint(tool, _content(params, None), result=_content(result), error=_content(error))
+    if found.outcome_hash is None:
+        return None, None
+    return _digest(found.outcome_hash)[:OUTCOME_DIGEST_BYTES], found.unknown_tool
 
 
 def _content(raw: msgspec.Raw, missing: Any = MISSING) -> Any:
-    return missing if raw is NOT_SENT else json_text.loads(bytes(raw))
+    return missing if raw is _NOT_SENT else json_text.loads(bytes(raw))

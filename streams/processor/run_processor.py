@@ -122,8 +122,9 @@ class RunProcessor:
             metrics.count_batch(batch.topic, seconds=seconds, results=applied.results, dead_letters=applied.letter_codes)
             tp = TP(batch.topic, batch.partition)
             self._next_offsets[tp] = batch.last_offset + 1
-            self.record_times[tp] = batch.records[-1].timestamp
-            self.commits.add(batch, len(batch.records))
+            if applied.timestamp is not None:
+                self.record_times[tp] = applied.timestamp
+            self.commits.add(batch, applied.records)
             batch.processed()
         if states is not None:
             self.commits.wrote(states)
@@ -165,6 +166,7 @@ class RunProcessor:
     def _apply(self, batch: Batch, policy: PolicyDocument) -> "_Applied":
         judged = judge_records(
             batch.records,
+            topic=batch.topic,
             home=RunPartition(self.topics.tool_calls, batch.partition),
             partitions=self.partitions,
             policy=policy,
@@ -359,10 +361,12 @@ class RunProcessor:
 class _Applied:
     """What a batch brings."""
 
-    __slots__ = ("decisions", "letter_codes", "letters", "misrouted", "results", "seconds")
+    __slots__ = ("decisions", "letter_codes", "letters", "misrouted", "records", "results", "seconds", "timestamp")
 
     def __init__(self, judged: Judged) -> None:
         self.seconds = 0.0
+        self.records = judged.records
+        self.timestamp = judged.timestamp
         self.results: Tally[str] = Tally(judged.effects)
         self.letter_codes: Tally[str] = Tally()
         self.letters: list[ProducerRecord] = []

@@ -1,11 +1,12 @@
 """What a Faust agent receives from a batch topic: slices of partitions."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any, Protocol
 
 from faust.types import TP, ConsumerMessage
 
 from streams.transport.progress import Delivery
+from streams.transport.records import BareRecord, RecordSlice
 
 #: The generation of a message that was taken back; Faust's streams skip messages of other generations.
 TAKEN_BACK = -1
@@ -13,19 +14,6 @@ TAKEN_BACK = -1
 
 class StaleBatch(Exception):  # noqa: N818  (a course of events, not a fault: the batch is delivered again)
     """The batch may belong to another worker by now: write nothing for it, forget what was computed from it."""
-
-
-class Record(Protocol):
-    """The parts of aiokafka's `ConsumerRecord` that readers of a batch use."""
-
-    topic: str
-    partition: int
-    offset: int
-    #: milliseconds since 1970
-    timestamp: int
-    key: bytes | None
-    value: bytes | None
-    headers: Sequence[tuple[str, bytes]]
 
 
 class Owner(Protocol):
@@ -44,19 +32,19 @@ class Owner(Protocol):
 class Batch:
     """Records of one partition, in order.
 
-    Its life: work on `records`; `ensure_owned()` before every write; `processed()` when the records are no longer
-    needed, which makes room for the next batch; `done()` when every effect is durable, which lets its offsets be
-    committed. In between a batch may wait for a flush that covers several of them.
+    Its life: work on `records`, which can be iterated over once; `ensure_owned()` before every write; `processed()` when
+    the records are no longer needed, which makes room for the next batch; `done()` when every effect is durable, which
+    lets its offsets be committed. In between a batch may wait for a flush that covers several of them.
     """
 
     __slots__ = ("_delivery", "_owner", "first_offset", "last_offset", "partition", "records", "topic")
 
-    def __init__(self, tp: TP, records: Sequence[Record], delivery: Delivery, owner: Owner) -> None:
+    def __init__(self, tp: TP, found: RecordSlice, delivery: Delivery, owner: Owner) -> None:
         self.topic: str = tp.topic
         self.partition: int = tp.partition
-        self.records = records
-        self.first_offset: int = records[0].offset
-        self.last_offset: int = records[-1].offset
+        self.records: Iterable[BareRecord] = found.records()
+        self.first_offset: int = found.start
+        self.last_offset: int = found.end - 1
         self._delivery = delivery
         self._owner = owner
 
@@ -105,14 +93,14 @@ class BatchMessage(ConsumerMessage):
     batches: tuple[Batch, ...]
 
     @classmethod
-    def of(cls, batches: tuple[Batch, ...], timestamp_ms: int) -> "BatchMessage":
+    def of(cls, batches: tuple[Batch, ...]) -> "BatchMessage":
         """Wrap batches; topic, partition and offset for Faust are those of the last record of the first one."""
         first = batches[0]
         message = cls(
             topic=first.topic,
             partition=first.partition,
             offset=first.last_offset,
-            timestamp=(timestamp_ms or 0) / 1000.0,
+            timestamp=0.0,  # for windowed tables, which count single events
             timestamp_type=0,
             headers=None,
             key=None,

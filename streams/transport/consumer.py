@@ -16,6 +16,7 @@ from streams.transport.fetch_thread import FetchThread
 from streams.transport.foreign_stores import discard_foreign_stores
 from streams.transport.partition_lease import PartitionLease
 from streams.transport.progress import Delivery, Progress
+from streams.transport.records import RecordSlice
 from streams.transport.rounds import Round, Slices, next_round
 from streams.transport.table import BatchTable
 from streams.transport.topic import BatchTopic
@@ -191,9 +192,10 @@ class Consumer(driver.Consumer):
         self._batch_topics = self._find_batch_topics()
         await super().subscribe(topics)
 
-    def delivers_batches_of(self, topic: str) -> bool:
-        """Whether the records of a topic are delivered in batches."""
-        return topic in self._batch_topics
+    def slice_size(self, topic: str) -> int | None:
+        """Return how many records of a topic make a batch, None for a topic without batches."""
+        found = self._batch_topics.get(topic)
+        return None if found is None else found.max_records
 
     def _find_batch_topics(self) -> dict[str, BatchTopic]:
         batched: dict[str, BatchTopic] = {}
@@ -321,17 +323,16 @@ class Consumer(driver.Consumer):
         plain: dict[TP, list[Any]] = {}
         slices: Slices = deque()
         for tp, records in fetched.items():
-            topic = self._batch_topics.get(tp.topic)
-            if topic is None:
+            if tp.topic not in self._batch_topics:
                 plain[tp] = list(records)
                 continue
+            found: list[RecordSlice]
+            (found,) = records
             # Before anything can keep these records from being delivered: the client's position is already behind them.
-            self._first_offsets.setdefault(tp, records[0].offset)
+            self._first_offsets.setdefault(tp, found[0].start)
             next_offset = self._next_offsets.get(tp, 0)
-            fresh = records if records[0].offset >= next_offset else [one for one in records if one.offset >= next_offset]
-            if fresh:
-                size = topic.max_records
-                slices.append((tp, deque(fresh[start : start + size] for start in range(0, len(fresh), size))))
+            if fresh := deque(one.since(next_offset) for one in found if one.end > next_offset):
+                slices.append((tp, fresh))
         if plain:
             await self._deliver_one_by_one(self._recover_in_bulk(plain, generation), generation)
         while slices and await self._deliver_round(next_round(slices), generation):
@@ -357,13 +358,12 @@ class Consumer(driver.Consumer):
             self._must_start_over = True
             return False
         batches = []
-        for tp, records in found:
-            last = records[-1]
-            delivery = self._progress.deliver(tp, end=last.offset + 1, generation=generation)
-            batches.append(Batch(tp, records, delivery, self))
-            self._next_offsets[tp] = last.offset + 1
-            self._read_offset[tp] = last.offset
-        message = BatchMessage.of(tuple(batches), found[0][1][-1].timestamp)
+        for tp, taken in found:
+            delivery = self._progress.deliver(tp, end=taken.end, generation=generation)
+            batches.append(Batch(tp, taken, delivery, self))
+            self._next_offsets[tp] = taken.end
+            self._read_offset[tp] = taken.end - 1
+        message = BatchMessage.of(tuple(batches))
         await self.wait_first(self.callback(message), self.suspend_flow.wait())
         return True
 

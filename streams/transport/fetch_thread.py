@@ -16,7 +16,7 @@ from mode.utils.futures import maybe_async, maybe_set_exception, maybe_set_resul
 
 from streams.fetch_pace import IDLE_WAIT_MS, FetchPace
 from streams.transport import lease
-from streams.transport.light_records import deliver_lightly
+from streams.transport.fetched_slices import deliver_slices
 
 if TYPE_CHECKING:
     from streams.transport.consumer import Consumer
@@ -45,7 +45,7 @@ class FetchThread(AIOKafkaConsumerThread):
         await super().on_start()
         if not self.app.client_only:
             FetchPace(self._ensure_consumer()._fetcher)
-            deliver_lightly(self._ensure_consumer()._fetcher, cast("Consumer", self.consumer).delivers_batches_of)
+            deliver_slices(self._ensure_consumer()._fetcher, cast("Consumer", self.consumer).slice_size)
             coordinator = self._ensure_consumer()._coordinator
             lease.watch(coordinator, cast("Consumer", self.consumer).lease)
             _leave_from_generation_zero_too(coordinator)

@@ -5,26 +5,26 @@ from collections.abc import Sequence
 
 from faust.types import TP
 
-from streams.transport.batch import Record
+from streams.transport.records import RecordSlice
 
 #: Records that are delivered together. More in a row would keep the decisions of the first waiting for the others.
 ROUND_RECORDS = 500
 
-Slices = deque[tuple[TP, deque[Sequence[Record]]]]
-Round = Sequence[tuple[TP, Sequence[Record]]]
+Slices = deque[tuple[TP, deque[RecordSlice]]]
+Round = Sequence[tuple[TP, RecordSlice]]
 
 
 def next_round(slices: Slices) -> Round:
     """Take a slice of each partition in turn until there are records enough, and leave the rest behind those of the others."""
-    found: list[tuple[TP, Sequence[Record]]] = []
+    found: list[tuple[TP, RecordSlice]] = []
     size = 0
     for _ in range(len(slices)):
         tp, remaining = slices.popleft()
-        records = remaining.popleft()
-        found.append((tp, records))
+        taken = remaining.popleft()
+        found.append((tp, taken))
         if remaining:
             slices.append((tp, remaining))
-        size += len(records)
+        size += taken.size
         if size >= ROUND_RECORDS:
             break
     return found

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from schemas import decisions, made_decisions
+from schemas import decisions, json_text, made_decisions
 from schemas.cloudevents import MAX_SEQUENCE, MAX_TIME_MS, MIN_TIME_MS
 from schemas.decisions import Decision, decision_id
 from schemas.made_decisions import AsOf, EvidenceCall, MadeDecision, Origin, Target
@@ -60,7 +60,7 @@ def test_both_write_the_same_bytes(made: MadeDecision, decided_at: int | None) -
 @given(DECISIONS)
 def test_what_is_read_says_what_was_made(made: MadeDecision) -> None:
     read = made.as_read()
-    assert read.model_dump(exclude={"decided_at"}) == msgspec.structs.asdict(made) | {
+    assert read.model_dump() == msgspec.structs.asdict(made) | {
         "target": msgspec.structs.asdict(made.target),
         "since": msgspec.structs.asdict(made.since),
         "as_of": msgspec.structs.asdict(made.as_of),
@@ -91,10 +91,23 @@ def test_the_fields_are_those_of_the_model_in_its_order(name: str) -> None:
     model: type[BaseModel] = getattr(decisions, name)
     struct: Any = MadeDecision if name == "Decision" else getattr(made_decisions, name)
     fields = [field.name for field in msgspec.structs.fields(struct)]
-    assert fields == [name for name in model.model_fields if name != "decided_at"]
+    assert fields == list(model.model_fields)
 
 
 @pytest.mark.parametrize("struct", [Target, Origin, AsOf, EvidenceCall, MadeDecision])
 def test_only_none_is_a_default(struct: Any) -> None:
     """Other defaults would be missing in the record."""
     assert {field.default for field in msgspec.structs.fields(struct)} <= {None, msgspec.NODEFAULT}
+
+
+@pytest.mark.parametrize("field", ["run_id", "message"])
+@given(made=DECISIONS)
+def test_half_a_character_is_written_as_an_escape(field: str, made: MadeDecision) -> None:
+    """JavaScript strings may hold one, and JSON text can say it."""
+    changed = msgspec.structs.replace(made, **{field: "a\ud83d"})
+    record = changed.to_record(source="/t", decided_at=0)
+    whole = made.to_record(source="/t", decided_at=0)
+    written = json_text.loads(record)
+    assert written["data"] == json_text.loads(whole)["data"] | {field: "a\ud83d"}
+    assert list(written) == list(json_text.loads(whole))
+    assert written["data"] == json_text.loads(changed.to_json()) | {"decided_at": "1970-01-01T00:00:00.000Z"}

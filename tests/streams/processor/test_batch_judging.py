@@ -11,7 +11,7 @@ from schemas.topics import partition_of
 from streams.detection.facts import RunPartition
 from streams.detection.run_state import RunState
 from streams.processor.batch_judging import Judged, judge_records
-from streams.transport.light_records import DeliveredRecord
+from streams.transport import DeliveredRecord
 
 SETTINGS = Settings()
 CALLS, COMPACTIONS = SETTINGS.topics.inputs
@@ -59,6 +59,7 @@ class Bench:
     def judge(self, *records: DeliveredRecord) -> Judged:
         return judge_records(
             records,
+            topic=records[0].topic,
             home=HOME,
             partitions=PARTITIONS,
             policy=POLICY,

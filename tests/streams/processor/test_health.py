@@ -38,7 +38,8 @@ async def answers(port: int, path: str, wanted: Callable[[int, str], bool]) -> s
 
 def events_of(log: Path, event: str) -> list[dict[str, Any]]:
     """Return the lines of a log with this event."""
-    lines = [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
+    whole, _, _ = log.read_text().rpartition("\n")  # what is behind it is written this moment
+    lines = [json.loads(line) for line in whole.splitlines() if line.startswith("{")]
     return [line for line in lines if line["event"] == event]
 
 

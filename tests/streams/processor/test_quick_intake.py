@@ -45,7 +45,7 @@ def quickly(found: ConsumerRecord) -> tuple[str, Facts] | None:
 
 def by_models(found: ConsumerRecord) -> tuple[str, Facts] | str:
     try:
-        return facts_by_models(found, partition=PARTITION, settings=SETTINGS)
+        return facts_by_models(found, topic=TOPIC, partition=PARTITION, settings=SETTINGS)
     except InvalidEventError as error:
         return error.code
 

@@ -50,7 +50,8 @@ class RunningWorker:
     async def _take(self, batch: Batch, process: Process | None) -> None:
         self.batches.append(batch)
         place = self.received.setdefault((batch.topic, batch.partition), [])
-        place.extend((record.offset, record.value) for record in batch.records)
+        records = batch.records = list(batch.records)  # to be read here, and by the test's own processing
+        place.extend((record.offset, record.value) for record in records)
         await self.notify()
         if process is None:
             batch.done()

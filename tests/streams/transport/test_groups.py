@@ -38,7 +38,8 @@ class WorkerProcess:
         return self.process.wait(15)
 
     def lines(self, start: str) -> list[str]:
-        return [line for line in self.log.read_text().splitlines() if line.startswith(start)]
+        whole, _, _ = self.log.read_text().rpartition("\n")  # what is behind it is written this moment
+        return [line for line in whole.splitlines() if line.startswith(start)]
 
     @property
     def assignments(self) -> list[list[tuple[str, int]]]:
