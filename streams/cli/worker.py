@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import sys
 from collections.abc import Iterator, Mapping
 from importlib.metadata import version
 from pathlib import Path
@@ -31,6 +32,10 @@ log = structlog.get_logger("loopwarden")
 #: Where a worker serves metrics and health when no port is set: the usual port of programs that export metrics themselves.
 DEFAULT_HTTP_PORT = 9464
 
+#: Seconds after which a busy thread lets another one run. With Python's 5 ms the thread that fetches waits so long after each
+#: piece that it reads from its socket, and the records with it: the 99th percentile at half of the full load is twice as long.
+_SWITCH_INTERVAL = 0.0005
+
 _NO_POLICY = (
     "no policy: only the post-compaction guard runs. To switch the detectors on, write "
     '{"tools": {"loopDetection": {"enabled": true}}} into a file and give it with --policy'
@@ -53,6 +58,7 @@ def worker(
     """
     settings = settings_with(bootstrap_servers=bootstrap, policy_file=policy, topic_prefix=topic_prefix, group=group, store=store)
     configure_logs(settings.log_format)
+    sys.setswitchinterval(_SWITCH_INTERVAL)
     document = read_policy(settings.policy_file) if settings.policy_file is not None else PolicyDocument.from_mapping({})
     if settings.policy_file is None:
         logging.getLogger("loopwarden").warning(_NO_POLICY)

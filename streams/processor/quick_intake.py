@@ -5,7 +5,6 @@ have just the types that our publishers write are read into plain structs here. 
 models, which accept or refuse it: this way never refuses anything. A property test holds the two against each other.
 """
 
-from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -72,7 +71,7 @@ def quick_facts(record: BareRecord, *, partition: RunPartition, max_bytes: int) 
             else:
                 outcome = _digest(outcome_hash)[:OUTCOME_DIGEST_BYTES]
                 unknown_tool = given_unknown_tool.lower() if given_unknown_tool else None
-        name: str = _normalized(tool)
+        name = _normalized(tool)
         if params is not _NOT_SENT:
             key, poll = _signature_of_content(name, params, hash_of_args)
         elif hash_of_args is not None:
@@ -106,7 +105,7 @@ def _is_structured(record: BareRecord) -> bool:
 
 
 def _sequence(text: str) -> int:
-    if not (len(text) <= 64 and text.isascii() and text.isdigit()):
+    if not (len(text) <= 64 and text.isdigit() and text.isascii()):
         raise ValueError("not a sequence")
     number = int(text)
     if number > MAX_SEQUENCE:
@@ -114,21 +113,38 @@ def _sequence(text: str) -> int:
     return number
 
 
+#: What was worked out for a second of events, and for the names of tools, which are few. Bounded, because they come from the
+#: wire; compiled code asks a dict in a third of the time that a cache of `functools` takes.
+_seconds: Final[dict[str, int]] = {}
+_names: Final[dict[str, str]] = {}
+_MOST_REMEMBERED = 4096
+
+#: The end of a time as our publishers write it, 2026-11-30T12:00:00.000Z, in milliseconds.
+_MILLISECONDS: Final[dict[str, int]] = {f".{number:03d}Z": number for number in range(1000)}
+
+
 def _time_ms(text: str) -> int:
-    # 2026-11-30T12:00:00.000Z as our publishers write it; the part that is worked out is the same for a second of events.
-    if len(text) == 24 and text[19] == "." and text[23] == "Z" and text.isascii() and (fraction := text[20:23]).isdigit():
-        return _second_ms(text[:19]) + int(fraction)
-    return time_ms(text)
+    milliseconds = _MILLISECONDS.get(text[19:])
+    if milliseconds is None:
+        return time_ms(text)
+    start = text[:19]
+    second = _seconds.get(start)
+    if second is None:
+        second = time_ms(f"{start}Z")
+        if len(_seconds) >= _MOST_REMEMBERED:
+            _seconds.clear()
+        _seconds[start] = second
+    return second + milliseconds
 
 
-def _read_second(text: str) -> int:
-    return time_ms(f"{text}Z")
-
-
-_second_ms: Final = lru_cache(maxsize=1024)(_read_second)
-
-#: The names of tools are few; bounded, because they come from the wire.
-_normalized: Final = lru_cache(maxsize=4096)(normalize_tool)
+def _normalized(tool: str) -> str:
+    name = _names.get(tool)
+    if name is None:
+        name = normalize_tool(tool)
+        if len(_names) >= _MOST_REMEMBERED:
+            _names.clear()
+        _names[tool] = name
+    return name
 
 
 def _digest(text: str) -> bytes:
