@@ -72,6 +72,6 @@ class InputReader:
                 continue
             run_id, facts = quick
             if run_id in known or partition_of(run_id, partitions) == home.number:
-                yield Input(run_id, facts, record.timestamp)
+                yield Input(run_id, facts, record.timestamp or 0)
             else:
                 self.misrouted += 1

@@ -4,7 +4,8 @@ import errno
 import importlib
 import logging
 import signal
-from typing import Any
+from importlib.metadata import version
+from typing import Annotated, Any
 
 import typer
 from aiokafka.errors import KafkaConnectionError, KafkaError
@@ -90,8 +91,21 @@ def _lines(error: Exception) -> list[str]:
 app = typer.Typer(cls=Commands, rich_markup_mode=None, no_args_is_help=True, pretty_exceptions_enable=False)
 
 
+def _tell_version(wanted: bool) -> None:
+    if wanted:
+        from streams.detection.compiled import engine_form
+        from streams.detection.engine import ENGINE_VERSION
+
+        typer.echo(f"loopwarden {version('loopwarden')}, engine {ENGINE_VERSION} ({engine_form()})")
+        raise typer.Exit
+
+
 @app.callback(epilog="Example: loopwarden demo")
-def loopwarden() -> None:
+def loopwarden(
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_tell_version, is_eager=True, help="tell the version and end")
+    ] = False,
+) -> None:
     """Watch AI-agent runs from outside the gateway and stop the ones that are stuck in a loop.
 
     Settings come from environment variables LOOPWARDEN_*; options win over them. Exit codes: 0 fine, 1 findings or differences,

@@ -56,12 +56,12 @@ def apply(state: RunState, event: Facts, policy: PolicyDocument, *, run_ttl_ms: 
         state.compaction_offset = event.offset
     else:
         state.tool_offset = event.offset
-    expired = []
+    expired: list[MadeDecision] | None = None
     if run_ttl_ms is not None and not compaction and state.last is not None and event.time - state.last.time > run_ttl_ms:
         expired = expire(state, event.partition, policy, keep_waiting=event.time - state.last_time <= run_ttl_ms)
     passed = state.compaction_sequence if compaction else state.tool_sequence
     if event.sequence is not None and event.sequence <= passed:
-        return Applied("duplicate", expired)
+        return Applied("duplicate", expired or [])
     state.ended = False
     # A compaction names session and agent only as long as no tool call has: else it would depend on how the topics interleave.
     if event.session_id is not None and (not compaction or state.session_id is None):
@@ -107,6 +107,7 @@ def guard_status(state: RunState, policy: PolicyDocument) -> tuple[bool, int]:
     return remaining > 0, remaining
 
 
+@mypyc_attr(acyclic=True)
 @final
 class _Found:
     """An abort that the guard found: the call, its count, the calls it rests on, and the outcome that completed the window."""
@@ -120,6 +121,7 @@ class _Found:
         self.as_of = as_of
 
 
+@mypyc_attr(acyclic=True)
 class _Turn(StandingVerdicts):
     """One event, and the decisions that it brings."""
 

@@ -108,12 +108,15 @@ def _outcome(data: ToolCallFinished) -> OutcomeFingerprint:
     )
 
 
-def record_time(timestamp: int) -> int:
-    """Return a record's timestamp as a time that can be written: producers with microseconds in there must not stop anybody."""
-    return min(max(timestamp, 0), MAX_TIME_MS)
+def record_time(timestamp: int | None) -> int:
+    """Return a record's timestamp as a time that can be written.
+
+    Producers with microseconds in there must not stop anybody, nor messages of before Kafka 0.10, which have none.
+    """
+    return min(max(timestamp or 0, 0), MAX_TIME_MS)
 
 
-def facts_of(event: CloudEvent, data: RunEvent, *, partition: RunPartition, offset: int, timestamp: int) -> Facts:
+def facts_of(event: CloudEvent, data: RunEvent, *, partition: RunPartition, offset: int, timestamp: int | None) -> Facts:
     """Reduce a parsed event to its facts; `timestamp` is the record's and stands in for a missing event time."""
     kind: Kind
     key: SignatureKey | None = None

@@ -3,6 +3,8 @@
 from dataclasses import replace
 from typing import Literal
 
+from mypy_extensions import mypyc_attr
+
 from schemas.decisions import Action
 from schemas.made_decisions import EvidenceCall, MadeDecision
 from schemas.policy import EffectivePolicy, PolicyDocument
@@ -31,6 +33,7 @@ def standing_for(verdict: Verdict | None, state: RunState, policy: EffectivePoli
     return Standing(action, verdict.detector, verdict.count, verdict.warning_key, verdict.paired_tool, mode)
 
 
+@mypyc_attr(acyclic=True)
 class StandingVerdicts:
     """What the next calls of a run would be told, and the decisions that a change of it brings."""
 

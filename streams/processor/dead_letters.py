@@ -30,7 +30,7 @@ def dead_letter(record: Record, error: InvalidEventError, *, group: str) -> Prod
         "time": format_time(int(time.time() * 1000)),
     }
     headers = [*record.headers, *((f"{PREFIX}{name}", text.encode()) for name, text in reasons.items())]
-    return ProducerRecord(record.key, record.value, headers, max(record.timestamp, 0))
+    return ProducerRecord(record.key, record.value, headers, max(record.timestamp or 0, 0))
 
 
 async def send_dead_letters(app: Any, topic: str, partition: int, letters: Sequence[ProducerRecord]) -> None:

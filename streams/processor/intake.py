@@ -30,7 +30,7 @@ def facts_by_models(record: BareRecord, *, topic: str, partition: RunPartition, 
     models = TOOL_CALL_EVENTS if topic == settings.topics.tool_calls else COMPACTION_EVENTS
     event, data = parse_event(record.value, record.headers, key=record.key, max_bytes=settings.max_event_bytes, models=models)
     try:
-        facts = facts_of(event, data, partition=partition, offset=record.offset, timestamp=max(record.timestamp, 0))
+        facts = facts_of(event, data, partition=partition, offset=record.offset, timestamp=record.timestamp)
     except ValueError as error:
         raise InvalidEventError("invalid_data", f"data: {error}") from None
     return data.run_id, facts

@@ -25,4 +25,4 @@ def sent_on(record: Record) -> ProducerRecord:
     """Return the record as it came, marked."""
     place = f"{record.topic}[{record.partition}]@{record.offset}"
     headers = [*record.headers, (MISROUTED_HEADER, place.encode())]
-    return ProducerRecord(record.key, record.value, headers, max(record.timestamp, 0))
+    return ProducerRecord(record.key, record.value, headers, max(record.timestamp or 0, 0))

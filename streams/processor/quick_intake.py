@@ -130,6 +130,8 @@ def _time_ms(text: str) -> int:
     start = text[:19]
     second = _seconds.get(start)
     if second is None:
+        if start[13:14] != ":" or start[16:17] != ":":
+            return time_ms(text)  # in another form a piece of it might read as a time by itself
         second = time_ms(f"{start}Z")
         if len(_seconds) >= _MOST_REMEMBERED:
             _seconds.clear()

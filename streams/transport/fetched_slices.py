@@ -12,26 +12,36 @@ from aiokafka.errors import CorruptRecordException
 from streams.transport.records import BareRecord, RecordSlice, within
 
 
-def take(result: Any, size: int, _max_records: int | None = None) -> list[list[RecordSlice]]:
+def take(result: Any, size: int, max_records: int | None = None) -> list[list[RecordSlice]]:
     """Return what a fetch brought for a partition: one list of slices with as many whole record batches as have `size` records.
 
-    In place of `FetchResult.getall`, with the same checks. The limit on records is left alone: what one fetch brings is bounded
-    by its bytes. Aborted transactions are not looked for, as it is with the isolation level that our consumers have.
+    In place of `FetchResult.getall`, with the same checks; the last record batch may bring more than `max_records`, and what is
+    behind it is left for the next call. Aborted transactions are not looked for, as it is with the isolation level that our
+    consumers have.
     """
-    if not result.check_assignment(result._topic_partition) or not result.has_more():
+    if not result.has_more() or not result.check_assignment(result._topic_partition):
         return []
     fetched = result._partition_records
-    slices = _Slices(fetched.next_fetch_offset, size)
-    while fetched._records.has_next():
-        batch = fetched._records.next_batch()
-        if not batch.validate_crc():
-            raise CorruptRecordException(f"Invalid CRC - {result._topic_partition}")
-        slices.add(batch)
-    fetched.next_fetch_offset = slices.position
     fetched._records_iterator = None  # it and what it iterates over refer to each other, and would keep what was fetched
+    slices = _Slices(fetched.next_fetch_offset, size)
+    most = float("inf") if max_records is None else fetched.next_fetch_offset + max_records
+    try:
+        while (more := fetched._records.has_next()) and slices.position < most:
+            slices.add(_checked(fetched._records.next_batch(), result._topic_partition))
+    except BaseException:
+        result._partition_records = None  # what was read of it would be left out by the next call: it is fetched again
+        raise
+    fetched.next_fetch_offset = slices.position
     result._update_position()
-    result._partition_records = None
+    if not more:
+        result._partition_records = None
     return [slices.finished] if slices.close() else []
+
+
+def _checked(batch: Any, tp: TopicPartition) -> Any:
+    if not batch.validate_crc():
+        raise CorruptRecordException(f"Invalid CRC - {tp}")
+    return batch
 
 
 class _Slices:

@@ -20,8 +20,8 @@ class BareRecord(Protocol):
         """Its offset."""
 
     @property
-    def timestamp(self) -> int:
-        """Its time, in milliseconds since 1970."""
+    def timestamp(self) -> int | None:
+        """Its time, in milliseconds since 1970; messages of before Kafka 0.10 have none."""
 
     @property
     def key(self) -> bytes | None:
@@ -49,7 +49,7 @@ class Record(BareRecord, Protocol):
 
 
 class DeliveredRecord(msgspec.Struct, frozen=True, gc=False):
-    """A record with the name of its place; `timestamp` in milliseconds since 1970."""
+    """A record with the name of its place; `timestamp` in milliseconds since 1970, 0 where there is none."""
 
     topic: str
     partition: int
@@ -63,7 +63,7 @@ class DeliveredRecord(msgspec.Struct, frozen=True, gc=False):
 def delivered(tp: TopicPartition, record: BareRecord) -> DeliveredRecord:
     """Return a bare record with the name of its place."""
     return DeliveredRecord(
-        tp.topic, tp.partition, record.offset, record.timestamp, record.key, record.value, tuple(record.headers)
+        tp.topic, tp.partition, record.offset, record.timestamp or 0, record.key, record.value, tuple(record.headers)
     )
 
 

@@ -49,7 +49,7 @@ def _judge(
     for record in records:
         try:
             run_id, facts = read_record(record, settings=settings)
-            elsewhere = destination(run_id, record, partitions=partitions)
+            elsewhere = destination(run_id, record, partition=record.partition, partitions=partitions)
         except InvalidEventError:
             outcome.dead_letters[record.topic, number, record.offset] = (record.key, record.value, tuple(record.headers))
             continue

@@ -2,11 +2,14 @@ import os
 import signal
 import subprocess
 import sys
+from importlib.metadata import version
 
 import pytest
 from typer.testing import CliRunner
 
 from streams.cli.main import COMMANDS, app
+from streams.detection.compiled import engine_form
+from streams.detection.engine import ENGINE_VERSION
 
 
 def test_the_help_page_lists_every_subcommand() -> None:
@@ -15,6 +18,12 @@ def test_the_help_page_lists_every_subcommand() -> None:
     for name, (_, text) in COMMANDS.items():
         assert name in result.stdout
         assert text in result.stdout
+
+
+def test_the_version_tells_the_engine_too() -> None:
+    result = CliRunner().invoke(app, ["--version"])
+    assert result.exit_code == 0
+    assert result.stdout == f"loopwarden {version('loopwarden')}, engine {ENGINE_VERSION} ({engine_form()})\n"
 
 
 @pytest.mark.parametrize(

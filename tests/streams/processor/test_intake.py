@@ -90,8 +90,8 @@ def test_one_call_gives_the_same_facts_in_both_modes(value: bytes, headers: list
     assert facts.key[0] == "read"
 
 
-@pytest.mark.parametrize(("timestamp", "time"), [(5, 5), (-1, 0)])
-def test_the_time_of_the_record_stands_in_for_a_missing_one(timestamp: int, time: int) -> None:
+@pytest.mark.parametrize(("timestamp", "time"), [(5, 5), (-1, 0), (None, 0)])
+def test_the_time_of_the_record_stands_in_for_a_missing_one(timestamp: int | None, time: int) -> None:
     assert read_record(record(structured(), timestamp=timestamp), settings=SETTINGS)[1].time == time
 
 

@@ -161,6 +161,20 @@ def test_odd_values_in_any_field_are_read_as_the_models_read_them(
     agree(json.dumps(made).encode())
 
 
+@given(
+    start=st.sampled_from(
+        ["2026-11-30T12:00:00", "2026-11-30T121000,1", "2026-11-30T120000.1", "2026-11-30T12:00+01", "2026-W49-1T12:10:00"]
+    ),
+    edits=st.lists(st.tuples(st.integers(0, 18), st.sampled_from("0123456789-:.,+TtWZ ")), max_size=3),
+    end=st.sampled_from([".123Z", ".12Z", "Z", ".123456Z", ".123+00:00", ",123Z", ".\u0661\u0662\u0663Z"]),
+)
+def test_times_in_any_form_are_read_as_the_models_read_them(start: str, edits: list[tuple[int, str]], end: str) -> None:
+    time = list(start)
+    for place, character in edits:
+        time[place] = character
+    agree(json.dumps(event(attributes={"time": "".join(time) + end})).encode())
+
+
 @given(seed=st.integers(0, 2**32), edits=st.integers(1, 4))
 def test_damaged_bytes_are_read_as_the_models_read_them(seed: int, edits: int) -> None:
     rng = random.Random(seed)

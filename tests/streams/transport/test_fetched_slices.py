@@ -38,8 +38,8 @@ def record_batch(base: int, count: int, *, control: bool = False) -> bytes:
     return bytes(built)
 
 
-def legacy_messages(base: int, count: int) -> bytes:
-    builder = LegacyRecordBatchBuilder(1, 0, 1 << 20)
+def legacy_messages(base: int, count: int, *, magic: int = 1) -> bytes:
+    builder = LegacyRecordBatchBuilder(magic, 0, 1 << 20)
     for number in range(count):
         builder.append(base + number, 1000 + number, b"k", b"v%d" % (base + number))
     return bytes(builder.build())
@@ -94,8 +94,9 @@ def test_control_batches_have_no_records_and_move_the_position() -> None:
     assert ends_with_one.state.position == 6
 
 
-def test_messages_of_before_kafka_0_11_are_read() -> None:
-    (slices,) = take(fetched(legacy_messages(0, 6), position=2), 3)
+@pytest.mark.parametrize("magic", [0, 1])
+def test_messages_of_before_kafka_0_11_are_read(magic: int) -> None:
+    (slices,) = take(fetched(legacy_messages(0, 6, magic=magic), position=2), 3)
     assert offsets(slices) == [2, 3, 4, 5]
     assert max(one.size for one in slices) <= 3
 
@@ -106,7 +107,18 @@ def test_a_corrupt_batch_is_an_error_and_what_came_before_it_is_fetched_again() 
     result = fetched(record_batch(0, 2) + bytes(corrupt))
     with pytest.raises(CorruptRecordException, match="Invalid CRC"):
         take(result, 100)
-    assert result.state.position == 0
+    assert take(result, 100) == [], "nothing is left out"
+    assert (result.state.position, result.has_more()) == (0, False)
+
+
+def test_what_is_behind_the_limit_is_left_for_the_next_call() -> None:
+    result = fetched(b"".join(record_batch(base, 4) for base in range(0, 20, 4)))
+    taken = []
+    while result.has_more():
+        (slices,) = take(result, 100, 6)
+        taken.append(offsets(slices))
+        assert result.state.position == taken[-1][-1] + 1
+    assert taken == [list(range(8)), list(range(8, 16)), list(range(16, 20))]
 
 
 def test_nothing_is_taken_when_the_position_was_moved_meanwhile() -> None:
