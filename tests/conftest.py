@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import hypothesis
 import pytest
 
 from schemas.topics import TopicSpec
@@ -44,6 +45,11 @@ REQUIRED = "LOOPWARDEN_REQUIRE_KAFKA"
 
 #: Folders whose tests share something that is made once and takes long (packages of npm, a whole stack).
 TOGETHER = ("compose", "node_gateway", "security")
+
+
+# How long an example takes says how busy the machine is, not whether the code is right.
+hypothesis.settings.register_profile("untimed", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("untimed")
 
 
 def pytest_configure() -> None:

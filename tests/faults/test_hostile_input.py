@@ -68,13 +68,13 @@ def take(key: bytes | None, value: bytes | None, headers: tuple[tuple[str, bytes
     assert state_codec.encode(state_codec.decode(run_id, stored)) == stored
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(events())
 def test_an_event_of_anything_is_taken_or_refused(value: bytes) -> None:
     take(b"run", value)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.none() | st.binary(max_size=40),
     st.none() | st.binary(max_size=200),

@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.policy import PolicyDocument, PolicyError, parse_policy
@@ -80,7 +80,6 @@ def one_agent(
     return PolicyDocument.from_mapping({"tools": {"loopDetection": below or {}}, "agents": {"list": [entry]}})
 
 
-@settings(deadline=None)
 @given(JSON_OBJECTS | ODD_DOCUMENTS)
 def test_any_json_object_is_a_policy_whose_thresholds_rise(document: dict[str, Any]) -> None:
     policy = PolicyDocument.from_mapping(document)
@@ -93,7 +92,6 @@ def test_any_json_object_is_a_policy_whose_thresholds_rise(document: dict[str, A
         assert effective.version == policy.version
 
 
-@settings(deadline=None)
 @given(JSON_OBJECTS | ODD_DOCUMENTS)
 def test_what_is_kept_of_a_document_is_kept_of_itself(document: dict[str, Any]) -> None:
     policy = PolicyDocument.from_mapping(document)
@@ -105,7 +103,6 @@ def test_what_is_kept_of_a_document_is_kept_of_itself(document: dict[str, Any]) 
         assert again.for_agent(agent_id) == policy.for_agent(agent_id)
 
 
-@settings(deadline=None)
 @given(ODD_DOCUMENTS, ODD_DOCUMENTS)
 def test_settings_written_out_as_a_block_resolve_to_themselves(document: dict[str, Any], other: dict[str, Any]) -> None:
     """On its own, and as an agent's block over whatever else is set."""
@@ -118,7 +115,6 @@ def test_settings_written_out_as_a_block_resolve_to_themselves(document: dict[st
     assert replace(overlaid, version=effective.version) == effective
 
 
-@settings(deadline=None)
 @given(VALID_BLOCKS, VALID_BLOCKS)
 def test_each_field_comes_from_the_agents_block_if_it_is_there_else_from_the_global_one(
     below: dict[str, Any], above: dict[str, Any]
@@ -138,7 +134,6 @@ def test_each_field_comes_from_the_agents_block_if_it_is_there_else_from_the_glo
     assert replace(effective, version=expected.version) == expected
 
 
-@settings(deadline=None)
 @given(VALID_DOCUMENTS)
 def test_a_file_that_is_accepted_means_what_the_detection_makes_of_it(document: dict[str, Any]) -> None:
     lenient = PolicyDocument.from_mapping(document)
@@ -150,7 +145,6 @@ def test_a_file_that_is_accepted_means_what_the_detection_makes_of_it(document: 
     assert all("is not above" in fault.message for fault in faults)
 
 
-@settings(deadline=None)
 @given(st.text())
 def test_normalising_an_agent_id_twice_changes_nothing(agent_id: str) -> None:
     once = normalise_agent_id(agent_id)

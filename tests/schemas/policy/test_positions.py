@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.policy.positions import Lines, Place, find_places
@@ -39,7 +39,6 @@ def leaves(value: Any, place: Place) -> list[tuple[Any, int]]:
     return [(value, place.offset)]
 
 
-@settings(deadline=None)
 @given(JSON_VALUES, st.data())
 def test_every_value_is_found_where_it_is_written(value: Any, data: st.DataObject) -> None:
     text = written(value, lambda: data.draw(st.sampled_from(FILLERS)))

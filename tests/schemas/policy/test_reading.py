@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.policy import PolicyDocument, PolicyError, parse_policy, read_policy
@@ -320,7 +320,6 @@ MUTATIONS = st.lists(
 )
 
 
-@settings(deadline=None)
 @given(MUTATIONS)
 def test_a_damaged_file_is_accepted_or_gets_lines_with_places(mutations: list[tuple[int, int, str]]) -> None:
     text = SAMPLE

@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from schemas.policy.problems import PolicyError
@@ -42,7 +42,6 @@ def test_infinity_and_nan_are_read() -> None:
     assert math.isnan(nan)
 
 
-@settings(deadline=None)
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -118,7 +117,6 @@ def error_of(text: str) -> PolicyError | None:
     return None
 
 
-@settings(deadline=None)
 @given(st.text(alphabet="{}[]:,'\"\\/*\n abu019xe+-._\u2028\U0001f600", max_size=40))
 def test_any_text_is_a_value_or_gets_one_line_with_a_place_in_it(text: str) -> None:
     error = error_of(text)

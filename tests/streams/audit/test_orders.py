@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.made_decisions import MadeDecision
@@ -70,7 +70,6 @@ def decided(events: Iterable[Input]) -> list[MadeDecision]:
     return [decision for event in events for decision in apply(state, event.facts, POLICY).decisions]
 
 
-@settings(deadline=None)  # each example makes a database
 @given(runs(), st.data())
 def test_no_order_of_the_topics_is_a_difference(run: tuple[list[Input], list[Input]], data: st.DataObject) -> None:
     published = decided(data.draw(st.composite(interleaved)(*run)))
@@ -79,7 +78,6 @@ def test_no_order_of_the_topics_is_a_difference(run: tuple[list[Input], list[Inp
     assert tally.equal + tally.withdrawn == len({one.decision_id for one in published})
 
 
-@settings(deadline=None)  # each example makes a database
 @given(runs(), st.data())
 def test_a_removed_decision_about_calls_is_found_in_any_order(run: tuple[list[Input], list[Input]], data: st.DataObject) -> None:
     published = decided(data.draw(st.composite(interleaved)(*run)))

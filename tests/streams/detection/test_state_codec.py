@@ -4,7 +4,7 @@ import hashlib
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streams.detection import state_codec
@@ -98,7 +98,6 @@ def described(history: History) -> object:
     )
 
 
-@settings(deadline=None)
 @given(
     st.lists(
         st.tuples(

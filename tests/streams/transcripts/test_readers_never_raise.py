@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streams.transcripts.format import FileContext
@@ -75,7 +75,7 @@ def test_a_wrong_value_in_any_place_is_no_reason_to_fail(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FORMATS)
-@settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow])  # on a busy machine
+@settings(max_examples=50)
 @given(
     values=st.lists(
         st.recursive(st.sampled_from(WRONG), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)), max_size=3

@@ -108,5 +108,5 @@ class ProgressMachine(RuleBasedStateMachine):
             assert self.progress.committable(partition) == end
 
 
-ProgressMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+ProgressMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=30)
 TestProgressMachine = ProgressMachine.TestCase
