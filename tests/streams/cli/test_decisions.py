@@ -87,7 +87,7 @@ def test_follow_prints_what_comes_until_interrupted(broker: str, loopwarden: Run
             send(topics.decisions, [record(3, decision("second", 2))])
             assert json.loads(process.stdout.readline())["run_id"] == "second"
             process.send_signal(signal.SIGINT)
-            assert process.wait(timeout=3) == 130
+            assert process.wait(timeout=15) == 130
             assert process.stderr.read() == ""
         finally:
             process.kill()

@@ -59,6 +59,6 @@ def test_the_broker_prints_its_address_and_ends_on_ctrl_c() -> None:
             checked = CliRunner().invoke(app, ["topics", "check"], env={"LOOPWARDEN_BOOTSTRAP_SERVERS": address})
             assert checked.exit_code == 1  # it answers: the topics are missing
             os.kill(process.pid, signal.SIGINT)
-            assert process.wait(timeout=3) == 130
+            assert process.wait(timeout=15) == 130
         finally:
             process.kill()
