@@ -18,7 +18,7 @@ from streams.transport import BareRecord, DeliveredRecord, delivered
 InputRecord = DeliveredRecord
 
 
-@mypyc_attr(acyclic=True)
+@mypyc_attr(acyclic=True, free_list_len=1)
 @final
 class Input:
     """An event that a worker applied: the run, its facts, and the record's timestamp."""

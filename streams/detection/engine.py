@@ -26,7 +26,7 @@ __all__ = ["ENGINE_VERSION", "Applied", "Effect", "apply", "expire", "guard_stat
 Effect = Literal["applied", "ignored", "duplicate", "redelivered", "late_compaction"]
 
 
-@mypyc_attr(acyclic=True)
+@mypyc_attr(acyclic=True, free_list_len=1)
 @final
 class Applied:
     """What became of an event: its effect, and the decisions that it brought.
@@ -121,7 +121,8 @@ class _Found:
         self.as_of = as_of
 
 
-@mypyc_attr(acyclic=True)
+@mypyc_attr(acyclic=True, free_list_len=1)
+@final
 class _Turn(StandingVerdicts):
     """One event, and the decisions that it brings."""
 

@@ -30,7 +30,7 @@ class RunPartition(NamedTuple):
     number: int
 
 
-@mypyc_attr(acyclic=True)
+@mypyc_attr(acyclic=True, free_list_len=1)
 @final
 class Facts:
     """One event as the engine sees it.

@@ -21,7 +21,7 @@ OPEN = 16
 SignatureKey = tuple[str, bytes]
 
 
-@mypyc_attr(acyclic=True)
+@mypyc_attr(acyclic=True, free_list_len=1)
 @final
 class Outcome:
     """What ended a call: the first 8 bytes of its outcome hash, and the event that brought it.
@@ -63,7 +63,7 @@ class Signature:
         self.newest_digest: bytes | None = None
 
 
-@mypyc_attr(acyclic=True)
+@mypyc_attr(acyclic=True, free_list_len=1)
 @final
 class Call:
     """One tool call of the history; `ordinal` counts the calls ever recorded, `missing_run` see `History.missing_tool`."""

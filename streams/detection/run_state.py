@@ -38,7 +38,7 @@ class Standing:
         return mine == (other.action, other.detector, other.count, other.mode)
 
 
-@mypyc_attr(acyclic=True)
+@mypyc_attr(acyclic=True, free_list_len=1)
 @final
 class LastEvent:
     """An event of the tool-calls topic that decisions may be dated by; `time` in milliseconds."""
