@@ -5,6 +5,7 @@ have just the types that our publishers write are read into plain structs here. 
 models, which accept or refuse it: this way never refuses anything. A property test holds the two against each other.
 """
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
@@ -23,7 +24,7 @@ from streams.transport import BareRecord
 _KINDS: Final[dict[str, Kind]] = {ToolCallStarted.event_type(): "started", ToolCallFinished.event_type(): "finished"}
 _NOT_SENT: Final = NOT_SENT
 _decode: Final = decode
-_fields: Final = astuple
+_fields: Final[Callable[[Any], tuple[Any, ...]]] = astuple
 _from_hex: Final = bytes.fromhex
 
 #: The models let values nest 256 deep. A shorter text cannot nest deeper, and neither can one with fewer brackets.
