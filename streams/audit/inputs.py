@@ -14,7 +14,7 @@ from streams.processor.intake import read_at
 from streams.processor.quick_intake import quick_facts
 from streams.transport import BareRecord, DeliveredRecord, delivered
 
-#: One record of an input topic with the name of its place: what a worker's batches are made of.
+#: One record of an input topic with the name of its place, as a worker has those that somebody has to look at.
 InputRecord = DeliveredRecord
 
 

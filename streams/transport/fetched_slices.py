@@ -35,7 +35,7 @@ def take(result: Any, size: int, max_records: int | None = None) -> list[list[Re
     result._update_position()
     if not more:
         result._partition_records = None
-    return [slices.finished] if slices.close() else []
+    return [slices.finished] if slices.close() else []  # one item, whose length the client takes off its limit on records
 
 
 def _checked(batch: Any, tp: TopicPartition) -> Any:

@@ -13,7 +13,7 @@ from streams.detection import state_codec
 from streams.detection.engine import apply
 from streams.detection.run_state import RunState
 from streams.processor.intake import read_record
-from tests.faults.scenarios.fuzzing import Rec
+from streams.transport import DeliveredRecord
 
 SETTINGS = Settings()
 POLICY = PolicyDocument.from_mapping({"tools": {"loopDetection": {"enabled": True}}})
@@ -55,7 +55,7 @@ def events(draw: st.DrawFn) -> bytes:
 
 def take(key: bytes | None, value: bytes | None, headers: tuple[tuple[str, bytes], ...] = ()) -> None:
     """Read a record and apply it to a fresh run, as a worker does."""
-    record = Rec(SETTINGS.topics.tool_calls, 0, 5, 0, key, value, headers)
+    record = DeliveredRecord(SETTINGS.topics.tool_calls, 0, 5, 0, key, value, headers)
     try:
         run_id, facts = read_record(record, settings=SETTINGS)
     except InvalidEventError as error:

@@ -2,8 +2,6 @@
 
 import time
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
 
 from schemas.cloudevents import InvalidEventError
 from schemas.policy import PolicyDocument
@@ -13,6 +11,7 @@ from streams.detection.engine import apply
 from streams.detection.run_state import RunState
 from streams.processor.dead_letters import dead_letter
 from streams.processor.intake import read_record
+from streams.transport import DeliveredRecord
 from tests.faults.catalogue import Bench, fault
 from tests.faults.checking.comparison import differing_fields
 from tests.faults.scene import PARTITIONS, POLICY, FaultError
@@ -29,19 +28,6 @@ LARGEST_STATE = 1024 * 1024
 LARGEST_WORKER = 600
 
 
-@dataclass(slots=True)
-class Rec:
-    """What intake reads of a record."""
-
-    topic: str
-    partition: int
-    offset: int
-    timestamp: int
-    key: bytes | None
-    value: bytes | None
-    headers: Sequence[tuple[str, bytes]]
-
-
 @fault("fuzz, decoding and engine", brokers=["embedded"], in_pytest=("embedded",))
 async def fuzz_in_process(bench: Bench) -> None:
     """Every record is applied or refused with a reason, nothing else; states and decisions can always be written."""
@@ -53,7 +39,7 @@ async def fuzz_in_process(bench: Bench) -> None:
     names = {"calls": settings.topics.tool_calls, "compactions": settings.topics.compactions}
     for made, good in hostile_records(seed=31, count=count, partitions=PARTITIONS):
         place = (names[made.topic], made.partition)
-        record = Rec(*place, offsets[place], 0, made.key, made.value, made.headers)
+        record = DeliveredRecord(*place, offsets[place], 0, made.key, made.value, made.headers)
         offsets[place] += 1
         began = time.perf_counter()
         try:
